@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
 from lake_session import OF_A_WHOLE_RUN, lake_session
-from towpath.lakehouse import blocks
+from towpath.lakehouse.reading import blocks
 
 
 @pytest.fixture(scope="session")

@@ -10,21 +10,21 @@ import towpath
 from lake_cases import WAYS, in_soak, together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse import by_tasks
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.carried_rows import typed_value
-from towpath.lakehouse.converted_values import is_converted, relabelled
-from towpath.lakehouse.followed_targets import FollowedTargets
-from towpath.lakehouse.known_targets import KnownTargets
+from towpath.lakehouse.following.carried_rows import typed_value
+from towpath.lakehouse.following.converted_values import is_converted, relabelled
+from towpath.lakehouse.following.followed_targets import FollowedTargets
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.merging import by_tasks
+from towpath.lakehouse.merging.target_writer import TargetWriter
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.source_tables import SourceTable
-from towpath.lakehouse.sql import Sql, column, string
-from towpath.lakehouse.statement_log import StatementLog
+from towpath.lakehouse.seen.status import REMOVED, TableStatus, write_status
 from towpath.lakehouse.statements import Column
-from towpath.lakehouse.status import REMOVED, TableStatus, write_status
-from towpath.lakehouse.target_writer import TargetWriter
-from towpath.lakehouse.targets import Targets
-from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.sql import Sql, column, string
+from towpath.lakehouse.tables.targets import Targets
 
 BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
 

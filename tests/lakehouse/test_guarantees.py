@@ -14,10 +14,10 @@ import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse import known_targets
-from towpath.lakehouse.batch_messages import computed
-from towpath.lakehouse.retries import is_conflict, is_lost, with_retries
-from towpath.lakehouse.tables import TableSettings, append_once, create_or_evolve, create_with
+from towpath.lakehouse.merging.retries import is_conflict, is_lost, with_retries
+from towpath.lakehouse.reading.batch_messages import computed
+from towpath.lakehouse.tables import known_targets
+from towpath.lakehouse.tables.tables import TableSettings, append_once, create_or_evolve, create_with
 
 SOAKED = pytest.param("ice", marks=pytest.mark.soak)
 

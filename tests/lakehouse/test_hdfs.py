@@ -12,7 +12,7 @@ from hdfs_server import Hdfs
 from lake_topic import canal, row
 from stored_tables import ROWS, TABLES, replicated
 from task_attempts import attempts_at_the_same_time, batch, owned, random_batches
-from towpath.lakehouse.owned_table import apply
+from towpath.lakehouse.merging.owned_table import apply
 
 pytestmark = pytest.mark.soak
 

@@ -8,9 +8,9 @@ import pytest
 import towpath
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse.formats import DELTA, ICEBERG, format_of
-from towpath.lakehouse.sql import Sql, execute, sql
-from towpath.lakehouse.tables import optimize_in_turn
+from towpath.lakehouse.tables.formats import DELTA, ICEBERG, format_of
+from towpath.lakehouse.tables.sql import Sql, execute, sql
+from towpath.lakehouse.tables.tables import optimize_in_turn
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 
 from lake_cases import WAYS
 from lake_topic import TYPES, Topic, canal, row
-from towpath.lakehouse import blocks
-from towpath.lakehouse.batch_messages import MessagesInDriver
-from towpath.lakehouse.blocks import BatchEvents
-from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.merging.merge import Applier
+from towpath.lakehouse.reading import blocks
+from towpath.lakehouse.reading.batch_messages import MessagesInDriver
+from towpath.lakehouse.reading.blocks import BatchEvents
 
 
 @pytest.fixture

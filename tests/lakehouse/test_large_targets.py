@@ -8,9 +8,10 @@ import pytest
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from towpath.lakehouse import by_spark, formats
-from towpath.lakehouse.jobs import MARKING, REWRITING
-from towpath.lakehouse.tables import optimize_in_turn
+from towpath.lakehouse.merging import by_spark
+from towpath.lakehouse.merging.jobs import MARKING, REWRITING
+from towpath.lakehouse.tables import formats
+from towpath.lakehouse.tables.tables import optimize_in_turn
 
 MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
 

@@ -8,9 +8,9 @@ import pytest
 
 import towpath
 from spark_rows import of_spark
-from towpath.lakehouse import stored
-from towpath.lakehouse.rows import relevant
-from towpath.lakehouse.targets import companion
+from towpath.lakehouse.merging import stored
+from towpath.lakehouse.merging.rows import relevant
+from towpath.lakehouse.tables.targets import companion
 from towpath.spark import applier
 
 SCHEMA = "id bigint, name string"

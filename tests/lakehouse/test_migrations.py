@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-import towpath.lakehouse.sql
+import towpath.lakehouse.tables.sql
 from canal_entries import packet, row_entry, statement_entry
 from lake_topic import Topic, canal
 from migrating_source import SECRET, MigratingSource
@@ -114,7 +114,7 @@ class Ended(BaseException):
 
 def ends_at(number, patched):
     """Let the driver end before its n-th commit."""
-    retried, commits = towpath.lakehouse.sql.with_retries, []
+    retried, commits = towpath.lakehouse.tables.sql.with_retries, []
 
     def count(action):
         commits.append(action)
@@ -122,7 +122,7 @@ def ends_at(number, patched):
             raise Ended
         return retried(action)
 
-    patched.setattr(towpath.lakehouse.sql, "with_retries", count)
+    patched.setattr(towpath.lakehouse.tables.sql, "with_retries", count)
 
 
 def replicated(topic, source, rng, written, monkeypatch, **options):

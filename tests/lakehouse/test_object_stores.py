@@ -13,8 +13,8 @@ from lake_topic import Topic, canal, row
 from object_store import ObjectStore
 from stored_tables import ROWS, TABLES
 from task_attempts import attempts_at_the_same_time, batch, owned, random_batches
-from towpath.lakehouse.owned_table import apply
-from towpath.lakehouse.tasks import Facts, available, why_not_there, why_spark
+from towpath.lakehouse.merging.owned_table import apply
+from towpath.lakehouse.merging.tasks import Facts, available, why_not_there, why_spark
 
 SUPPORT = Path(__file__).parents[1] / "support"
 ENCODED = "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
@@ -103,6 +103,6 @@ def test_where_tasks_write(location, merge, has_storage, reason):
 
 def test_the_argument_needs_the_package(monkeypatch):
     assert available("task") == "task"
-    monkeypatch.setattr("towpath.lakehouse.tasks.find_spec", lambda name: None)
+    monkeypatch.setattr("towpath.lakehouse.merging.tasks.find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r'merge: "task" needs the package deltalake: pip install "towpath\[delta\]"'):
         available("task")

@@ -9,11 +9,11 @@ import order_model
 from lake_cases import together
 from lake_topic import canal, row
 from order_model import some_place
-from towpath.lakehouse import stored
-from towpath.lakehouse.changes import change_schema
-from towpath.lakehouse.order import ORDER_TYPE, is_newer, is_ordered, with_order
-from towpath.lakehouse.order_arrays import order_values
-from towpath.lakehouse.sql import Sql
+from towpath.lakehouse.merging import stored
+from towpath.lakehouse.order.order import ORDER_TYPE, is_newer, is_ordered, with_order
+from towpath.lakehouse.order.order_arrays import order_values
+from towpath.lakehouse.reading.changes import change_schema
+from towpath.lakehouse.tables.sql import Sql
 from towpath.spark.types import struct_type
 
 TIMES = ("event_time", "produced_time", "timestamp")

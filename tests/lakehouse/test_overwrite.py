@@ -4,8 +4,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_topic import TYPES, Topic, canal, row
-from towpath.lakehouse import by_spark, overwrite
-from towpath.lakehouse.jobs import REWRITING
+from towpath.lakehouse.merging import by_spark, overwrite
+from towpath.lakehouse.merging.jobs import REWRITING
 
 ALL_NEW = {0: "new", 1: "new", 2: "new", 3: "old"}
 TABLES = ["whole", "updated", "inserted", "changed", "emptied", "extended", "widened"]

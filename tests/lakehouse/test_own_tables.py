@@ -9,10 +9,10 @@ import pytest
 from delta_history import commits
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse.own_table import LogTable, StatusTable
-from towpath.lakehouse.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus, write_status
-from towpath.lakehouse.tables import append_once
-from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.seen.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus, write_status
+from towpath.lakehouse.tables.own_table import LogTable, StatusTable
+from towpath.lakehouse.tables.tables import append_once
 
 NAMES = [(None, "a"), ("shop", "a"), ("shop", "A"), ("s'h\"op", "订单 `x`"), ("", "a"), ("shop", "t.{table}")]
 COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")

@@ -5,7 +5,7 @@ import pytest
 import towpath
 import towpath.lakehouse.rebuild as rebuilding
 from lake_topic import Topic, canal, row
-from towpath.lakehouse.formats import format_of
+from towpath.lakehouse.tables.formats import format_of
 
 
 @pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])

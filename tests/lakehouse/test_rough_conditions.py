@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 import towpath
 from lake_cases import together
 from lake_topic import COLUMNS, Topic, canal, row
-from towpath.lakehouse.follow import Follower
-from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.following.follow import Follower
+from towpath.lakehouse.merging.merge import Applier
 
 CANARY = "hunter2SECRET"
 

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructField, StructType
 import towpath
 from lake_topic import Topic, canal, row
 from towpath.lakehouse import snapshots
-from towpath.lakehouse.jdbc_rows import check_url
-from towpath.lakehouse.sql import Sql
+from towpath.lakehouse.tables.jdbc_rows import check_url
+from towpath.lakehouse.tables.sql import Sql
 
 
 @pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from towpath.lakehouse.sql import (
+from towpath.lakehouse.tables.sql import (
     Sql,
     column,
     comma_separated,
@@ -15,7 +15,7 @@ from towpath.lakehouse.sql import (
     table,
     without_variables,
 )
-from towpath.lakehouse.targets import Targets
+from towpath.lakehouse.tables.targets import Targets
 
 HOSTILE = ["plain", "a`b", "``", "it's", "\\", "\\'", 'say "x"', "{name}", "客户; DROP TABLE t --", "a.b"]
 VARIABLES = ["${env:HOME}", "${nope}", "$${x}", "${a", "${towpath.dollar}"]

@@ -15,12 +15,12 @@ from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
 from task_attempts import PART, attempts_at_the_same_time, batch
-from towpath.lakehouse import by_tasks, fold, owned_table
-from towpath.lakehouse import rows as rows_module
-from towpath.lakehouse.changes import ChangeDecoder
-from towpath.lakehouse.delta_rs import BatchRefusedError, Limits, RefusedError
-from towpath.lakehouse.owned_table import OwnedTable, apply
-from towpath.lakehouse.tasks import Facts, TaskMerges, _location, available, merge_in_tasks, why_spark
+from towpath.lakehouse.merging import by_tasks, fold, owned_table
+from towpath.lakehouse.merging import rows as rows_module
+from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.merging.owned_table import OwnedTable, apply
+from towpath.lakehouse.merging.tasks import Facts, TaskMerges, _location, available, merge_in_tasks, why_spark
+from towpath.lakehouse.reading.changes import ChangeDecoder
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ def test_the_argument(monkeypatch, caplog):
     assert [available("auto"), available("spark")] == ["auto", "spark"]
     with pytest.raises(ValueError, match='merge: expected "auto" or "spark" or "task", not \'fast\''):
         available("fast")
-    monkeypatch.setattr("towpath.lakehouse.tasks.find_spec", lambda name: None)
+    monkeypatch.setattr("towpath.lakehouse.merging.tasks.find_spec", lambda name: None)
     assert available("auto") == "spark"
     assert "towpath[delta]" in caplog.text
 

@@ -11,8 +11,8 @@ import pytest
 import towpath
 from all_golden import GOLDEN
 from fidelity import lines, objects
-from towpath.lakehouse.changes import READ, ChangeDecoder
-from towpath.lakehouse.fold import Fold
+from towpath.lakehouse.merging.fold import Fold
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 
 FOLDER = GOLDEN / "dms-json"
 MESSAGES = lines(FOLDER / "messages.jsonl")

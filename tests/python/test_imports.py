@@ -91,7 +91,7 @@ print(*sorted(set(read)))
 def test_the_former_place_of_the_lakehouse():
     code = (
         "import towpath.spark.lakehouse.batches as b; from towpath.spark.lakehouse.statements import read_statements;"
-        "from towpath.spark.lakehouse import targets; import towpath.lakehouse.batches as c; assert b is c"
+        "from towpath.spark.lakehouse.targets import Targets; import towpath.lakehouse.batches as c; assert b is c"
     )
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert "DeprecationWarning: towpath.spark.lakehouse is towpath.lakehouse now" in found.stderr

@@ -14,7 +14,7 @@ import towpath
 from documents import ROOT
 from towpath.cli import parser
 from towpath.decoder import PARAMETERS
-from towpath.lakehouse.changes import ENVELOPE
+from towpath.lakehouse.reading.changes import ENVELOPE
 
 SOURCE = ROOT / "python"
 FILES = {
@@ -138,7 +138,7 @@ def test_only_the_public_names_and_the_command_import_the_lakehouse():
 def test_one_file_of_the_lakehouse_executes_sql():
     """The others hand it their statements, so that names are quoted and values are escaped there."""
     lakehouse = SOURCE / "towpath" / "lakehouse"
-    assert [path.name for path in lakehouse.glob("*.py") if ".sql(" in path.read_text()] == ["sql.py"]
+    assert [path.name for path in lakehouse.rglob("*.py") if ".sql(" in path.read_text()] == ["sql.py"]
 
 
 OF_SPARK = ("towpath.spark", "towpath.lakehouse", "towpath.job", "pyspark_towpath")

@@ -37,7 +37,7 @@ assert len(read_statements("ALTER TABLE shop.orders ADD COLUMN b int, DROP c")) 
 _DELTA = """
 import tempfile
 import deltalake, pyarrow as pa
-from towpath.lakehouse import delta_rs
+from towpath.lakehouse.merging import delta_rs
 folder = tempfile.mkdtemp()
 deltalake.write_deltalake(folder, pa.table({"id": [7]}))
 assert deltalake.DeltaTable(folder).version() == 0

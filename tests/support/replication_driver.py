@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 import towpath
 from driver_progress import print_batches, stop_at_the_end
 from lake_session import lake_session
-from towpath.lakehouse import blocks
+from towpath.lakehouse.reading import blocks
 
 
 def replicated(spark: SparkSession, job: dict[str, Any]) -> StreamingQuery:

@@ -5,9 +5,9 @@ from multiprocessing import get_context
 import pyarrow as pa
 
 from lake_topic import canal, row
-from towpath.lakehouse.changes import READ, ChangeDecoder
-from towpath.lakehouse.delta_rs import Limits
-from towpath.lakehouse.owned_table import OwnedTable, apply
+from towpath.lakehouse.merging.delta_rs import Limits
+from towpath.lakehouse.merging.owned_table import OwnedTable, apply
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 
 PART = "shop", "a", None
 """The part that the messages of `batch` are."""

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from towpath.lakehouse.status import STATES, TableStatus
+from towpath.lakehouse.seen.status import STATES, TableStatus
 from towpath.printable import printable
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from towpath.job.exporter import Exporter
 from towpath.job.file import Job, Snapshot
 from towpath.lakehouse.replicate import replicate
-from towpath.lakehouse.status import TableStatus
+from towpath.lakehouse.seen.status import TableStatus
 from towpath.printable import printable
 from towpath.spark.requirements import require_pyspark
 

@@ -12,11 +12,11 @@ from uuid import uuid4
 from towpath.job.exporter import Server
 from towpath.job.file import Job, Snapshot
 from towpath.job.run import messages, snapshot
-from towpath.lakehouse.formats import DELTA, format_of
 from towpath.lakehouse.replicate import replicate
-from towpath.lakehouse.sql import execute, sql, table
-from towpath.lakehouse.targets import absolute, catalog_parts, is_path
-from towpath.lakehouse.unfitting_jars import unfitting_jar
+from towpath.lakehouse.tables.formats import DELTA, format_of
+from towpath.lakehouse.tables.sql import execute, sql, table
+from towpath.lakehouse.tables.targets import absolute, catalog_parts, is_path
+from towpath.lakehouse.tables.unfitting_jars import unfitting_jar
 from towpath.names import did_you_mean
 from towpath.schema_registry import registry, shown
 from towpath.versions import combination_with

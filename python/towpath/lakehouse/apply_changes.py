@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.aside import Aside
-from towpath.lakehouse.merge import Applier
+from towpath.lakehouse.merging.merge import Applier
+from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.tasks import SPARK
+from towpath.lakehouse.seen.aside import Aside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.seen.status import TableStatus
     from towpath.lakehouse.snapshots import Snapshot
-    from towpath.lakehouse.status import TableStatus
 
 OnTableError = Literal["quarantine", "fail"]
 DdlPolicy = Literal["follow", "ignore"]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.arguments import DialectOptions
 from towpath.decoder import PARAMETERS, Decoder
-from towpath.lakehouse.changes import REQUIRED, has_offsets, table_columns
-from towpath.lakehouse.jdbc_rows import check_jdbc_rows
-from towpath.lakehouse.sql import execute, sql, string
-from towpath.lakehouse.targets import absolute
+from towpath.lakehouse.reading.changes import REQUIRED, has_offsets, table_columns
+from towpath.lakehouse.tables.jdbc_rows import check_jdbc_rows
+from towpath.lakehouse.tables.sql import execute, sql, string
+from towpath.lakehouse.tables.targets import absolute
 from towpath.names import did_you_mean, nearest
 from towpath.spark.types import is_data_frame, not_a_data_frame
 

@@ -8,39 +8,39 @@ from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.blocks import BatchEvents, FormerlyKnown, KnownTables, LearnedTables, are_insufficient
-from towpath.lakehouse.by_spark import BySpark
-from towpath.lakehouse.by_tasks import ByTasks
-from towpath.lakehouse.changes import PLACE
-from towpath.lakehouse.declarations import KnownDeclarations, declared_columns
-from towpath.lakehouse.divided_events import divided
-from towpath.lakehouse.events import DDL, DEAD, WATERMARK
-from towpath.lakehouse.follow import Follower
-from towpath.lakehouse.followed_targets import FollowedHistories, FollowedTargets
-from towpath.lakehouse.jobs import batch_settings, session_settings
-from towpath.lakehouse.known_targets import KnownTargets
-from towpath.lakehouse.ordered_statements import (
+from towpath.lakehouse.following.follow import Follower
+from towpath.lakehouse.following.followed_targets import FollowedHistories, FollowedTargets
+from towpath.lakehouse.log.ordered_statements import (
     Statement,
     read_ddl,
     with_other_cases,
     with_others,
     without_databases,
 )
-from towpath.lakehouse.own_table import LogTable, StatusTable
-from towpath.lakehouse.parallel import in_parallel
+from towpath.lakehouse.log.routed_tables import routed
+from towpath.lakehouse.log.statement_log import Appended, StatementLog
+from towpath.lakehouse.merging.by_spark import BySpark
+from towpath.lakehouse.merging.by_tasks import ByTasks
+from towpath.lakehouse.merging.jobs import batch_settings, session_settings
+from towpath.lakehouse.merging.parallel import in_parallel
+from towpath.lakehouse.merging.table_result import TableResult
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.blocks import BatchEvents, FormerlyKnown, KnownTables, LearnedTables, are_insufficient
+from towpath.lakehouse.reading.changes import PLACE
+from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
+from towpath.lakehouse.reading.divided_events import divided
+from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
+from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_tables, summary
+from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.routed_tables import routed
-from towpath.lakehouse.source_tables import SourceTable, any_of, source_tables, summary
-from towpath.lakehouse.statement_log import Appended, StatementLog
+from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
+from towpath.lakehouse.seen.status import NO_BATCH, TableStatus, Unsound, by_table
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
-from towpath.lakehouse.status import NO_BATCH, TableStatus, Unsound, by_table
-from towpath.lakehouse.table_result import TableResult
-from towpath.lakehouse.tables import schema_of
-from towpath.lakehouse.target_properties import stored_source
-from towpath.lakehouse.targets import Targets
-from towpath.lakehouse.tasks import TaskMerges
-from towpath.lakehouse.watermarks import Watermarks, write_watermarks
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.own_table import LogTable, StatusTable
+from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.target_properties import stored_source
+from towpath.lakehouse.tables.targets import Targets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.batch_messages import computed
-from towpath.lakehouse.changes import COLUMNS
-from towpath.lakehouse.merge import KEY_ONLY
-from towpath.lakehouse.order import is_newer, not_before, with_order
-from towpath.lakehouse.ordered_statements import Place
-from towpath.lakehouse.rows import REJECTED, ROW, Applied, is_rejected
-from towpath.lakehouse.sql import Sql, column, comma_separated, expressions, sql, string, table
-from towpath.lakehouse.tables import (
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.merging.merge import KEY_ONLY
+from towpath.lakehouse.merging.rows import REJECTED, ROW, Applied, is_rejected
+from towpath.lakehouse.order.order import is_newer, not_before, with_order
+from towpath.lakehouse.reading.batch_messages import computed
+from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string, table
+from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
     create_or_evolve,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.interruption import interruptible
+from towpath.lakehouse.merging.interruption import interruptible
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.envelopes import read_envelopes
-from towpath.lakehouse.property_texts import OWN
-from towpath.lakehouse.protection import Protection
+from towpath.lakehouse.log.statement_log import StatementLog, log_table
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.rules.protection import Protection
+from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
 from towpath.lakehouse.snapshots import as_oldest
-from towpath.lakehouse.sql import expressions, now, table
-from towpath.lakehouse.statement_log import StatementLog, log_table
-from towpath.lakehouse.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
-from towpath.lakehouse.tables import (
+from towpath.lakehouse.tables.property_texts import OWN
+from towpath.lakehouse.tables.sql import expressions, now, table
+from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
     create_with,
@@ -28,19 +29,18 @@ from towpath.lakehouse.tables import (
     schema_of,
     settings_of,
 )
-from towpath.lakehouse.target_properties import (
+from towpath.lakehouse.tables.target_properties import (
     KEY,
     NOTHING_FOLLOWED,
     SOURCE,
     stored_properties,
     stored_source,
 )
-from towpath.lakehouse.target_properties import (
+from towpath.lakehouse.tables.target_properties import (
     REBUILT as REBUILT_AFTER,
 )
-from towpath.lakehouse.target_rows import labelled, order_of_rows
-from towpath.lakehouse.targets import Target, Targets, companion, sibling, split_name
-from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.tables.target_rows import labelled, order_of_rows
+from towpath.lakehouse.tables.targets import Target, Targets, companion, sibling, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.aside import Aside
-from towpath.lakehouse.batch_messages import in_few_tasks
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.log.statement_log import StatementLog, log_table
+from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.queries import for_each_batch
+from towpath.lakehouse.reading.batch_messages import in_few_tasks
+from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.status import NO_BATCH, write_status
 from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
-from towpath.lakehouse.statement_log import StatementLog, log_table
-from towpath.lakehouse.status import NO_BATCH, write_status
-from towpath.lakehouse.targets import Target, Targets
-from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.tables.targets import Target, Targets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
         OnTableError,
     )
     from towpath.lakehouse.arguments import Place
-    from towpath.lakehouse.blocks import KnownTables
+    from towpath.lakehouse.reading.blocks import KnownTables
+    from towpath.lakehouse.seen.status import TableStatus
     from towpath.lakehouse.snapshots import Snapshot
-    from towpath.lakehouse.status import TableStatus
     from towpath.literals import Dialect
 
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from towpath.decoder import Decoder
 from towpath.lakehouse import arguments
-from towpath.lakehouse.column_rules import ColumnRules
-from towpath.lakehouse.tables import TableSettings
-from towpath.lakehouse.targets import COMPANIONS, suffixed
-from towpath.lakehouse.tasks import AUTO, SPARK, available
+from towpath.lakehouse.merging.tasks import AUTO, SPARK, available
+from towpath.lakehouse.rules.column_rules import ColumnRules
+from towpath.lakehouse.tables.tables import TableSettings
+from towpath.lakehouse.tables.targets import COMPANIONS, suffixed
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from towpath.lakehouse.status import TableStatus
+    from towpath.lakehouse.seen.status import TableStatus
     from towpath.literals import Dialect
 
 

@@ -9,17 +9,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.aside import Aside
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.changes import MESSAGE
-from towpath.lakehouse.envelopes import read_envelopes
+from towpath.lakehouse.log.statement_log import StatementLog, log_table
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.changes import MESSAGE
+from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
-from towpath.lakehouse.sql import Sql, any_of, column, execute, now, sql, string, table
-from towpath.lakehouse.statement_log import StatementLog, log_table
-from towpath.lakehouse.status import NO_BATCH, set_ok
-from towpath.lakehouse.tables import schema_of
-from towpath.lakehouse.targets import Target, Targets
-from towpath.lakehouse.tasks import TaskMerges
+from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.status import NO_BATCH, set_ok
+from towpath.lakehouse.tables.sql import Sql, any_of, column, execute, now, sql, string, table
+from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.targets import Target, Targets
 from towpath.printable import printable
 
 if TYPE_CHECKING:

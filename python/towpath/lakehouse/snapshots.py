@@ -15,18 +15,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.jdbc_rows import UNPADDED
-from towpath.lakehouse.jobs import session_settings
-from towpath.lakehouse.order import ORDER_TYPE
-from towpath.lakehouse.parallel import in_parallel
-from towpath.lakehouse.protection import Protection, rule_of
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.merging.jobs import session_settings
+from towpath.lakehouse.merging.parallel import in_parallel
+from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
-from towpath.lakehouse.sql import Sql, column, sql
-from towpath.lakehouse.statement_log import StatementLog
-from towpath.lakehouse.status import TableStatus
-from towpath.lakehouse.tables import TableSettings, create_with, free_name, schema_of
-from towpath.lakehouse.target_properties import KEY, SOURCE, stored_source
-from towpath.lakehouse.targets import Targets, source_name, split_name
+from towpath.lakehouse.rules.protection import Protection, rule_of
+from towpath.lakehouse.seen.status import TableStatus
+from towpath.lakehouse.tables.jdbc_rows import UNPADDED
+from towpath.lakehouse.tables.sql import Sql, column, sql
+from towpath.lakehouse.tables.tables import TableSettings, create_with, free_name, schema_of
+from towpath.lakehouse.tables.target_properties import KEY, SOURCE, stored_source
+from towpath.lakehouse.tables.targets import Targets, source_name, split_name
 from towpath.printable import printable
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from towpath.lakehouse.rebuild import rebuild
     from towpath.lakehouse.replicate import replicate
     from towpath.lakehouse.reprocess import reprocess
-    from towpath.lakehouse.status import TableStatus
+    from towpath.lakehouse.seen.status import TableStatus
     from towpath.spark.column import from_cdc
     from towpath.spark.metrics import ERROR_KINDS
     from towpath.spark.progress import BatchCounts, progress_listener
@@ -47,7 +47,7 @@ __all__ = [
 _LAZY = {
     "ERROR_KINDS": "towpath.spark.metrics",
     "BatchCounts": "towpath.spark.progress",
-    "TableStatus": "towpath.lakehouse.status",
+    "TableStatus": "towpath.lakehouse.seen.status",
     "applier": "towpath.lakehouse.apply_changes",
     "apply_changes": "towpath.lakehouse.apply_changes",
     "from_cdc": "towpath.spark.column",

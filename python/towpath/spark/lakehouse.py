@@ -6,12 +6,11 @@ Its modules are the same objects under both names.
 import sys
 import warnings
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import towpath.lakehouse
 
 warnings.warn("towpath.spark.lakehouse is towpath.lakehouse now", DeprecationWarning, stacklevel=2)
-for _found in iter_modules(towpath.lakehouse.__path__):
-    if _found.name != "job":  # it is new, and needs more packages
-        sys.modules[f"{__name__}.{_found.name}"] = import_module(f"towpath.lakehouse.{_found.name}")
+for _found in walk_packages(towpath.lakehouse.__path__, "towpath.lakehouse."):  # a folder before its modules
+    sys.modules[f"{__name__}.{_found.name.rpartition('.')[2]}"] = import_module(_found.name)
 sys.modules[__name__] = towpath.lakehouse

@@ -11,13 +11,13 @@ import pytest
 
 import all_golden
 from towpath.decoder import Decoder
-from towpath.lakehouse.blocks import KnownTable, read_blocks
-from towpath.lakehouse.changes import INDEX, MESSAGE, READ, ChangeDecoder
-from towpath.lakehouse.declarations import Declaration, declared_columns
-from towpath.lakehouse.envelopes import _FIELDS, EnvelopeDecoder
-from towpath.lakehouse.events import BLOCK, CHANGE
+from towpath.lakehouse.reading.blocks import KnownTable, read_blocks
+from towpath.lakehouse.reading.changes import INDEX, MESSAGE, READ, ChangeDecoder
+from towpath.lakehouse.reading.declarations import Declaration, declared_columns
+from towpath.lakehouse.reading.envelopes import _FIELDS, EnvelopeDecoder
+from towpath.lakehouse.reading.events import BLOCK, CHANGE
+from towpath.lakehouse.reading.schemas import name_pattern
 from towpath.lakehouse.replicate_options import columns_of
-from towpath.lakehouse.schemas import name_pattern
 
 DIALECTS = [
     "canal-json",

@@ -3,8 +3,8 @@
 import pyarrow as pa
 
 from lake_topic import canal
-from towpath.lakehouse.carried_rows import CarriedReader
-from towpath.lakehouse.changes import COLUMNS, READ, ChangeDecoder, change_schema
+from towpath.lakehouse.following.carried_rows import CarriedReader
+from towpath.lakehouse.reading.changes import COLUMNS, READ, ChangeDecoder, change_schema
 from towpath.lakehouse.statements import Column
 
 TYPES = {"id": "int", "v": "varchar(9)"}

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from towpath.lakehouse.declarations import Declaration, KnownDeclarations
+from towpath.lakehouse.reading.declarations import Declaration, KnownDeclarations
 
 MIB = 1 << 20
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from order_model import FIELDS, one_by_one, outcome, sortable
-from towpath.lakehouse.bounds import Bounds, Recent
-from towpath.lakehouse.changes import change_schema
-from towpath.lakehouse.fold import Fold, is_rejected
-from towpath.lakehouse.order_arrays import ORDER, order_values
+from towpath.lakehouse.merging.fold import Fold, is_rejected
+from towpath.lakehouse.order.bounds import Bounds, Recent
+from towpath.lakehouse.order.order_arrays import ORDER, order_values
+from towpath.lakehouse.reading.changes import change_schema
 
 COLUMNS = pa.struct([("id", pa.int64()), ("a", pa.string()), ("b", pa.int64())])
 SCHEMA = change_schema(COLUMNS)
@@ -198,7 +198,7 @@ def as_recent(changes):
 @pytest.mark.parametrize("targets", [8, pytest.param(25, marks=pytest.mark.soak)])
 def test_what_the_bounds_decide_is_what_the_target_says(kind, most, targets, monkeypatch):
     """In batches of two partitions that are not equally far, with changes that are sent again or late."""
-    monkeypatch.setattr("towpath.lakehouse.bounds.MOST_RECENT", most)
+    monkeypatch.setattr("towpath.lakehouse.order.bounds.MOST_RECENT", most)
     rng = random.Random(f"{kind} {most}")
     decided = Counter()
     for _ in range(targets):

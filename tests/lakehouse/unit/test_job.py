@@ -22,7 +22,7 @@ from towpath.job.exporter import Exporter
 from towpath.job.file import read_job
 from towpath.job.run import _kept_errors
 from towpath.job.schema import job_schema
-from towpath.lakehouse.status import TableStatus
+from towpath.lakehouse.seen.status import TableStatus
 from towpath.printable import printable
 
 SMALL = """

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from towpath.lakehouse.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, settings_for
+from towpath.lakehouse.merging.jobs import KINDS, MARKING, REWRITING, SMALL, UNKNOWN_SIZE, settings_for
 
 CACHE, FACTORY = "spark.sql.codegen.cache.maxEntries", "spark.sql.codegen.factoryMode"
 

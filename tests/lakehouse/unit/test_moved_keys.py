@@ -6,7 +6,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from towpath.lakehouse.changes import READ, ChangeDecoder
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 
 TYPES = {"id": "int", "code": "varchar(9)", "v": "decimal(9,2)"}
 

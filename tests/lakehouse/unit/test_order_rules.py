@@ -7,8 +7,8 @@ import pytest
 
 from order_model import FIELDS, is_certain, is_newer, is_ordered, one_by_one, outcome, some_place
 from towpath import _towpath
-from towpath.lakehouse.order import ORDER_FIELDS
-from towpath.lakehouse.order_arrays import ORDER
+from towpath.lakehouse.order.order import ORDER_FIELDS
+from towpath.lakehouse.order.order_arrays import ORDER
 
 
 def orders(places):

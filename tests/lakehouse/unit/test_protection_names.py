@@ -7,14 +7,14 @@ import pytest
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 
 from migrating_source import SECRET, MigratingSource
-from towpath.lakehouse.column_rules import ColumnRules
-from towpath.lakehouse.order import ORDER_FIELDS
-from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.protection import Protection, is_copy, originals, rule_of
-from towpath.lakehouse.routed_tables import routed
-from towpath.lakehouse.statement_log import StatementLog
+from towpath.lakehouse.log.ordered_statements import Place, Statement
+from towpath.lakehouse.log.routed_tables import routed
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.order.order import ORDER_FIELDS
+from towpath.lakehouse.rules.column_rules import ColumnRules
+from towpath.lakehouse.rules.protection import Protection, is_copy, originals, rule_of
 from towpath.lakehouse.statements import read_statements
-from towpath.lakehouse.tasks import TaskMerges
 
 SEEDS = 200
 FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9, "has_commit": True, "in_log": False}

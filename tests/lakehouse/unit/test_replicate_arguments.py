@@ -11,7 +11,7 @@ from towpath.lakehouse.apply_changes import applier, apply_changes
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.reprocess import reprocess
-from towpath.lakehouse.targets import Targets
+from towpath.lakehouse.tables.targets import Targets
 
 WRONG = {
     "keys: expected a mapping": {"keys": ["id"]},

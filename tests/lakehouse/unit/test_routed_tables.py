@@ -4,14 +4,14 @@ import pytest
 
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 
-from towpath.lakehouse import statement_log
-from towpath.lakehouse.order import ORDER_FIELDS
-from towpath.lakehouse.ordered_statements import Place, Statement
-from towpath.lakehouse.routed_tables import routed
-from towpath.lakehouse.statement_log import StatementLog
+from towpath.lakehouse.log import statement_log
+from towpath.lakehouse.log.ordered_statements import Place, Statement
+from towpath.lakehouse.log.routed_tables import routed
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.log.timeline import Columns
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.statements import read_statements
-from towpath.lakehouse.tasks import TaskMerges
-from towpath.lakehouse.timeline import Columns
 
 T = ("shop", "t")
 FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9}

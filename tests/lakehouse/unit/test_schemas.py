@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from towpath.lakehouse.schema_changes import SchemaChange
-from towpath.lakehouse.schemas import name_pattern, table_name
+from towpath.lakehouse.reading.schema_changes import SchemaChange
+from towpath.lakehouse.reading.schemas import name_pattern, table_name
 from towpath.lakehouse.statements import NotFollowed
 
 

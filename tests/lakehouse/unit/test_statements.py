@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 import towpath
-from towpath.lakehouse.ordered_statements import Place, Statement, with_others
+from towpath.lakehouse.log.ordered_statements import Place, Statement, with_others
 from towpath.lakehouse.statements import (
     MAX_LENGTH,
     Action,

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.targets import COMPANIONS, Targets, companion, is_path, source_name
+from towpath.lakehouse.tables.targets import COMPANIONS, Targets, companion, is_path, source_name
 
 HOSTILE = [
     *(

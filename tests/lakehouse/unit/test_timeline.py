@@ -5,10 +5,10 @@ from functools import cache
 from itertools import permutations
 
 from migrating_source import MigratingSource
-from towpath.lakehouse.order import ORDER_FIELDS
-from towpath.lakehouse.ordered_statements import Place, Statement, in_order
+from towpath.lakehouse.log.ordered_statements import Place, Statement, in_order
+from towpath.lakehouse.log.timeline import Timeline
+from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.statements import read_statements
-from towpath.lakehouse.timeline import Timeline
 
 SEEDS = 600
 NOWHERE = dict.fromkeys(ORDER_FIELDS)

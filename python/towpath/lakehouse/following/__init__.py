@@ -1,0 +1,1 @@
+"""Changes targets as statements change their tables, and carries rows through statements."""

@@ -1,0 +1,188 @@
+"""Changes small targets as a statement does, with delta-rs in the driver.
+
+Spark needs a second of CPU for the MERGE of a small table, most of it for plans.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath._towpath import statement_bounds
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.merging.delta_rs import (
+    Limits,
+    RefusedError,
+    check_target,
+    names_in,
+    next_version,
+    open_if_exists,
+    quoted,
+    retried,
+    select,
+    without_wrong_statistics,
+)
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct
+from towpath.lakehouse.tables.formats import DELTA, format_of
+from towpath.lakehouse.tables.sessions import jvm_of
+from towpath.printable import SHOWN, printable
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger("towpath.spark")
+
+_T = TypeVar("_T")
+
+_LIMITS = Limits(rows=100_000, size=16 << 20)
+"""The largest target: the driver holds its keys and order values."""
+
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""The types of delta-rs' views, and those of which they are views."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A column in which older rows get a value."""
+
+    name: str
+    value: pa.Scalar
+    is_new: bool
+    """Whether no row had the column: then one that cannot be ordered with the statement lacks it too."""
+    again: bool
+    """Whether older rows may have other values than null in it, of a column that was dropped."""
+
+
+@dataclass(frozen=True)
+class SmallTarget:
+    """A small target with a key.
+
+    Args:
+        spark: The session.
+        in_tasks: Which targets may be written with delta-rs.
+        target: The target.
+        keys: Its key.
+        order: Its column of order values, if it has one.
+
+    Each method returns None if Spark has to change the target. Spark sets all properties: delta-rs changes the
+    protocol of a table with them.
+    """
+
+    spark: SparkSession
+    in_tasks: TaskMerges
+    target: str
+    keys: Sequence[str]
+    order: str | None
+
+    def fill(self, place: Place, columns: Sequence[Filled]) -> bool | None:
+        """Give the values of columns to the rows that are older than a statement."""
+        return self._with_table(lambda table: self._fill(table, place, columns))
+
+    def delete_before(self, place: Place) -> int | None:
+        """Delete the rows that are older than a statement. Returns how many stay that may be older."""
+        return self._with_table(lambda table: self._delete_before(table, place))
+
+    def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
+        """Open the table and change it, until no other writer is faster. None: delta-rs may not, or cannot."""
+        if not self._may():
+            return None
+        try:
+            return retried(lambda: change(self._open()))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of delta-rs is not an Exception
+            _log.info("%s: Spark follows the statement: %s", self.target, printable(str(error), SHOWN))
+            return None
+
+    def _may(self) -> bool:
+        is_classic = jvm_of(self.spark) is not None  # a client of Connect may be on another machine
+        is_delta = is_classic and format_of(self.spark, self.target) is DELTA
+        may = is_delta and self.in_tasks.may(self.spark, self.target)
+        return may and self.in_tasks.why_elsewhere(self.spark, self.target) is None
+
+    def _open(self) -> DeltaTable:
+        table = open_if_exists(self.in_tasks.location(self.spark, self.target), self.in_tasks.storage)
+        if table is None or self.in_tasks.id(self.spark, self.target) not in (None, str(table.metadata().id)):
+            raise RefusedError("delta-rs opens another table than Spark")
+        check_target(table, _LIMITS)
+        return table
+
+    def _fill(self, table: DeltaTable, place: Place, columns: Sequence[Filled]) -> bool:
+        rows = self._rows(table, [one.name for one in columns])
+        bounds = _bounds(rows, place)
+        updates: dict[str, Any] = {}
+        lacks_any = pa.repeat(False, len(rows))
+        for at, one in enumerate(columns):
+            values = rows.column(f"c{at}")
+            value = one.value.cast(values.type)
+            older = pc.equal(bounds.column("surely" if one.is_new else "reached"), 0)
+            differs = pc.invert(pc.equal(values, value).fill_null(False)) if value.is_valid else pc.is_valid(values)
+            lacks = pc.and_(older, differs if one.again else pc.and_(pc.is_null(values), differs))
+            updates[f"c{at}"] = pc.if_else(lacks, value, values)
+            lacks_any = pc.or_(lacks_any, lacks)
+        if pc.any(lacks_any).as_py():
+            source = pa.table({**{name: rows.column(name) for name in self._key}, **updates}).filter(lacks_any)
+            names = zip(names_in(table, [one.name for one in columns]), updates, strict=True)
+            merge = self._merge(table, source).when_matched_update({quoted(name): f"s.{at}" for name, at in names})
+            merge.execute()
+        return True
+
+    def _delete_before(self, table: DeltaTable, place: Place) -> int:
+        rows = self._rows(table, [])
+        bounds = _bounds(rows, place)
+        is_older = pc.equal(bounds.column("reached"), 0)
+        if len(rows) and pc.all(is_older).as_py():
+            table.delete(commit_properties=next_version())  # of whole files
+        elif pc.any(is_older).as_py():
+            gone = pa.table({name: rows.column(name) for name in self._key}).filter(is_older)
+            self._merge(table, gone).when_matched_delete().execute()
+        return int(pc.sum(pc.and_(pc.invert(is_older), pc.equal(bounds.column("after"), 0))).as_py() or 0)
+
+    @property
+    def _key(self) -> list[str]:
+        return [f"k{at}" for at, _ in enumerate(self.keys)]
+
+    def _rows(self, table: DeltaTable, columns: Sequence[str]) -> pa.RecordBatch:
+        """The key k0, k1 and so on, the order value `known`, and columns c0, c1 and so on."""
+        if not self.keys or self.order is None:
+            raise RefusedError("the target has no key")
+        named = {**dict(zip(self._key, names_in(table, self.keys), strict=True)), "known": self.order}
+        named |= {f"c{at}": name for at, name in enumerate(names_in(table, columns))}
+        parts = list(select(table, {name: quoted(column) for name, column in named.items()}))
+        arrays = {
+            name: pa.concat_arrays([_plain(part.column(name)) for part in parts]) if parts else pa.nulls(0)
+            for name in named
+        }
+        keys = [arrays[name] for name in self._key]
+        if any(one.null_count or pa.types.is_floating(one.type) for one in keys):
+            raise RefusedError("the key has floats or nulls")
+        arrays["known"] = cast_struct(arrays["known"], ORDER) if parts else pa.array([], ORDER)
+        if arrays["known"].null_count:
+            raise RefusedError("rows have no order value")
+        return pa.record_batch(arrays)
+
+    def _merge(self, table: DeltaTable, source: pa.Table) -> Any:
+        names = zip(names_in(table, self.keys), self._key, strict=True)
+        return table.merge(
+            source,
+            predicate=" AND ".join(f"t.{quoted(name)} = s.{at}" for name, at in names),
+            source_alias="s",
+            target_alias="t",
+            writer_properties=without_wrong_statistics(table),
+            commit_properties=next_version(),
+        )
+
+
+def _bounds(rows: pa.RecordBatch, place: Place) -> pa.RecordBatch:
+    return statement_bounds(rows.column("known"), pa.array([dict(place.fields)], ORDER))
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return cast(array, _VIEWS.get(array.type, array.type))

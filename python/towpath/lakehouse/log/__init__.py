@@ -1,0 +1,1 @@
+"""The statements that were read, and what they say of a table."""

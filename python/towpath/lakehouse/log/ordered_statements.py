@@ -1,0 +1,300 @@
+"""The DDL statements of a batch in their order, and that order as a value that can be stored and compared."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from towpath._towpath import is_newer
+from towpath.lakehouse.order.order import ORDER_FIELDS, with_order
+from towpath.lakehouse.order.order_arrays import ORDER
+from towpath.lakehouse.reading.events import DDL
+from towpath.lakehouse.reading.schema_changes import SchemaChange
+from towpath.lakehouse.reading.schemas import has_schemas
+from towpath.lakehouse.statements import (
+    Action,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropTable,
+    NotFollowed,
+    TableName,
+    read_statements,
+    tables_of,
+)
+from towpath.lakehouse.tables.sql import Sql, comma_separated, sql, string
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SAID = ("sql", "table_changes", "schema", "database", "table")
+"""The columns of an event that say what a statement does."""
+
+_TIMES = ("event_time", "produced_time", "timestamp")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The order value of a statement. Timestamps are microseconds since 1970."""
+
+    fields: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: str | None) -> Place | None:
+        """From the text of a table's property."""
+        return cls(json.loads(text)) if text else None
+
+    @classmethod
+    def parse_all(cls, text: str | None) -> list[Place]:
+        """From the text of a table's property with one or several places."""
+        found = json.loads(text) if text else []
+        return [cls(fields) for fields in (found if isinstance(found, list) else [found])]
+
+    def of_table(self, name: str) -> Place:
+        """The place of a statement about one of the tables that share a target.
+
+        In a log, or in TiDB, a statement about another one may have a later place although it was read before.
+        """
+        return Place({**self.fields, "table": name})
+
+    def replaces(self, other: Place) -> bool:
+        """Whether only the newer of two statements has to be known."""
+        return self.is_beside(other) and self.fields.get("table") == other.fields.get("table")
+
+    def is_beside(self, other: Place) -> bool:
+        """Whether both are in one partition, or nothing says in which they are."""
+        return _partition(self.fields) == _partition(other.fields)
+
+    def __str__(self) -> str:
+        return json.dumps(dict(self.fields))
+
+    def is_newer(self, other: Place | None) -> bool:
+        """Whether a statement here is newer than another one, by the rules of `rust/order`."""
+        return other is None or bool(is_newer(self._array(), other._array())[0].as_py())
+
+    def _array(self) -> pa.StructArray:
+        return pa.array([dict(self.fields)], ORDER)
+
+    def literal(self) -> Sql:
+        """The value as SQL."""
+        fields = (sql("{name}, {value}", name=string(name), value=self._value(name)) for name in ORDER_FIELDS)
+        return sql("named_struct({fields})", fields=comma_separated(fields))
+
+    def _value(self, name: str) -> Sql:
+        value, kind = self.fields[name], ORDER_FIELDS[name]
+        if value is None:
+            return Sql(f"CAST(NULL AS {kind})")
+        if name in _TIMES:
+            return Sql(f"timestamp_micros({int(value)})")
+        return string(value) if isinstance(value, str) else Sql(f"CAST({str(value).lower()} AS {kind})")
+
+
+def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any], ...]:
+    """Nulls are the least, as in Spark."""
+    return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
+
+
+def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
+    return fields["topic"], fields["partition"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text of statements in a message."""
+
+    place: Place
+    text: str
+    database: str | None
+    table: str | None
+    actions: tuple[Action, ...]
+    said: Mapping[str, str | None] = field(default_factory=dict, compare=False)
+    """The columns of the message's event that say what the statement does."""
+
+    @cached_property
+    def identity(self) -> str:
+        """A text that the copies of a statement share: TiCDC sends one to each partition."""
+        fields = self.place.fields
+        if fields["commit_ts"] is not None:
+            place = [fields["commit_ts"]]
+        elif fields["log"] is not None:
+            place = [fields[name] for name in ("log", "file", "at")]
+        else:
+            place = [fields[name] for name in ("topic", "partition", "offset", "step", "timestamp")]
+        return json.dumps([*place, self.database, self.table, self.text], ensure_ascii=False)
+
+    @property
+    def tables(self) -> set[tuple[str, str]]:
+        """The tables that it changes."""
+        return {name for action in self.actions for name in self.tables_of(action)}
+
+    def tables_of(self, action: Action) -> list[tuple[str, str]]:
+        """The tables that one of its actions changes, or that of the message."""
+        named = [self.full_name(name) for name in tables_of(action)]
+        of_message = [(self.database or "", self.table)] if self.table else []
+        return named or of_message
+
+    def full_name(self, name: TableName) -> tuple[str, str]:
+        """The database and the name of a table in the statement."""
+        return name.database or self.database or "", name.table
+
+
+OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
+
+
+def without_databases(statement: Statement, tables: Collection[tuple[str, str]]) -> Statement:
+    """The statement with DROP TABLE of these tables in place of DROP DATABASE, which names no table."""
+    actions: list[Action] = []
+    for action in statement.actions:
+        if isinstance(action, DropDatabase):
+            names = [TableName(*name) for name in sorted(tables) if name[0].lower() == action.database.lower()]
+            actions += [DropTable(one) for one in names if one.database == action.database]
+            is_known = any(one.database == action.database for one in names)
+            actions += [NotFollowed(OTHER_CASE, statement.text, tuple(names))] if names and not is_known else []
+        else:
+            actions.append(action)
+    return replace(statement, actions=tuple(actions))
+
+
+def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], list[tuple[str, str]]]) -> Statement:
+    """The statement, and that it may change tables whose names differ from those in it in case only.
+
+    A server with `lower_case_table_names` logs rows with names in lower case, and statements as they were written.
+
+    Args:
+        statement: A statement.
+        of_other_case: The tables that a name without a target may mean.
+    """
+    changing = [one for one in statement.actions if not isinstance(one, CreateTable | DropColumn | NotFollowed)]
+    names = {name for action in changing for name in statement.tables_of(action)}
+    found = {other for name in names for other in of_other_case(*name)} - names
+    others = tuple(TableName(*name) for name in sorted(found))
+    added = (NotFollowed(OTHER_CASE, statement.text, others),) if others else ()
+    return replace(statement, actions=(*statement.actions, *added))
+
+
+def with_others(statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Statement:
+    """The statement, with the known tables that it may change too where it could not be read in full.
+
+    Args:
+        statement: A statement.
+        known: Returns the tables that are known.
+    """
+    return replace(statement, actions=tuple(_with_others(one, statement, known) for one in statement.actions))
+
+
+def _with_others(action: Action, statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Action:
+    if not isinstance(action, NotFollowed) or not action.others:
+        return action
+    wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
+    found = []
+    for name in known():
+        database, table = map(str.casefold, name)
+        if wanted & {("", table), (database, table), (database, "")}:
+            found.append(TableName(*name))
+    named = [TableName(*name) for name in statement.tables_of(action)]
+    return replace(action, tables=tuple(dict.fromkeys([*named, *sorted(found, key=_both)])))
+
+
+def _both(name: TableName) -> tuple[str, str]:
+    return name.database or "", name.table
+
+
+def with_event_order(events: DataFrame) -> DataFrame:
+    """The events with the order value of their first change."""
+    from pyspark.sql import functions as f
+
+    columns = {"step": events["row"].cast("bigint") * 2, "label": f.lit(None).cast("string")}
+    return with_order(events.withColumns(columns))
+
+
+@dataclass(frozen=True, order=True)
+class Bounds:
+    """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
+
+    surely: int
+    """The last one that the row is after by more than times."""
+    after: int
+    """The last one that the row is known to be after."""
+    reached: int
+    """The last one that the row may be after."""
+
+    @classmethod
+    def of_slice(cls, text: str) -> Bounds:
+        """Read the bounds of a slice."""
+        surely, after, reached, *_ = map(int, text.split("/"))
+        return cls(surely, after, reached)
+
+
+def read_ddl(events: DataFrame) -> list[Statement]:
+    """The statements of a batch of events, oldest first."""
+    rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "op", "source.connector").collect()
+    found = (read_statement(Place(row["place"].asDict()), _with_text(row.asDict())) for row in rows)
+    return in_order(one for one in found if one is not None)
+
+
+def _with_text(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the text of a truncate that the message has as a change. The table's name has its schema."""
+    if row["op"] != "truncate" or row["sql"] is not None:
+        return row
+    text = f"TRUNCATE TABLE `{row['table'].replace('`', '``')}`"
+    return {**row, "sql": text, **dict.fromkeys(("table_changes", "schema", "connector"))}
+
+
+def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
+    """Read the statement of an event; None if it is one of MySQL without a text, which repeats what a table is.
+
+    Args:
+        place: The place of the event.
+        row: The columns of the event that say what the statement does.
+    """
+    said = {name: row[name] for name in ("sql", "table_changes", "schema", "database", "connector")}
+    if has_schemas(row["schema"], row["database"], row["connector"]):
+        change = SchemaChange(*said.values())
+        return Statement(place, change.text, row["database"], row["table"], change.actions(), said)
+    if row["sql"] is None:
+        return None
+    actions = tuple(read_statements(row["sql"], row["database"], row["table"]))
+    return Statement(place, row["sql"], row["database"], row["table"], actions, said)
+
+
+def _with_place(events: DataFrame, *columns: str) -> DataFrame:
+    """The fields of the order value as `Place` has them, and columns of the events."""
+    from pyspark.sql import functions as f
+
+    fields = {name: f.col(f"`order`.{name}") for name in ORDER_FIELDS}
+    values = {name: f.unix_micros(field) if name in _TIMES else field for name, field in fields.items()}
+    place = f.struct(*(value.alias(name) for name, value in values.items()))
+    return with_event_order(events).select(place.alias("place"), *columns)
+
+
+def in_order(statements: Iterable[Statement]) -> list[Statement]:
+    """Statements in an order that depends on their places only.
+
+    Those of a partition stay in the order of their offsets. Between partitions the next one is that with the least
+    commit time, place in the binlog or time, whichever all statements have.
+    """
+    partitions: dict[Any, list[Statement]] = {}
+    for one in sorted(statements, key=lambda one: _sortable(one.place.fields, "offset", "step")):
+        partitions.setdefault(_partition(one.place.fields), []).append(one)
+    rank = _ranked([one.place for of_partition in partitions.values() for one in of_partition])
+    waiting = [deque(of_partition) for of_partition in partitions.values()]
+    ordered = []
+    while waiting := [queue for queue in waiting if queue]:
+        ordered.append(min(waiting, key=lambda queue: rank(queue[0].place)).popleft())
+    return ordered
+
+
+def _ranked(places: Sequence[Place]) -> Callable[[Place], Any]:
+    """A total order of places: their fields, those first that decide if all places have them."""
+    first: tuple[str, ...] = ()
+    if all(place.fields["commit_ts"] is not None for place in places):
+        first = ("commit_ts",)
+    elif len({place.fields["log"] for place in places} | {None}) == 2 and all(place.fields["log"] for place in places):
+        first = ("file", "at")
+    return lambda place: _sortable(place.fields, *first, *ORDER_FIELDS)

@@ -1,0 +1,118 @@
+"""Leads the rows of a batch to the tables that have them now, through the statements of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.log.ordered_statements import Bounds
+from towpath.lakehouse.log.timeline import Name, Route, Timeline
+from towpath.lakehouse.reading.declarations import Declaration
+from towpath.lakehouse.reading.source_tables import SourceTable, joined, source_tables
+from towpath.printable import SHOWN, printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+
+def routed(
+    found: Iterable[Row],
+    declarations: Mapping[int, Declaration],
+    timelines: Mapping[Name, Timeline],
+    declared: Callable[[SourceTable], Set[str] | None],
+) -> list[SourceTable]:
+    """Return the tables that get the rows of a batch.
+
+    Args:
+        found: The summary of the events by slice.
+        declarations: The declarations of the batch by hash.
+        timelines: The statements about each table.
+        declared: The columns that the messages of a table declare in lower case, if they declare any.
+    """
+    groups: dict[tuple[Name, bool], list[tuple[_Lead, list[Row]]]] = {}
+    for row in sorted(found, key=lambda row: Bounds.of_slice(row["slice"])):
+        for table in source_tables([row], declarations):
+            bounds, columns = Bounds.of_slice(row["slice"]), partial(declared, table)
+            lead = _lead(timelines[table.key], table.key, bounds, columns)
+            # Rows from before a primary key was added, or dropped, may have a target of another kind.
+            has_key = any(one.key for one in table.declarations)
+            of_table = groups.setdefault((table.key, has_key), [])
+            same = next((at for at, (one, _) in enumerate(of_table) if one == lead), None)
+            if same is None:
+                of_table.append((lead, [row]))
+            else:
+                known, rows = of_table[same]
+                of_table[same] = replace(known, cuts=known.cuts | lead.cuts), [*rows, row]
+    return _joined(lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts)
+
+
+def _joined(tables: Iterable[SourceTable]) -> list[SourceTable]:
+    """Join the tables whose rows can be merged at once. The others come first: most of their rows are older."""
+    found: list[SourceTable] = []
+    parts: dict[object, list[SourceTable]] = {}
+    for one in tables:
+        if one.is_carried:
+            has_key = any(declaration.key for declaration in one.declarations)
+            parts.setdefault((one.key, has_key, one.topics), []).append(one)
+        else:
+            found.append(one)
+    # The part with the current name is the newest.
+    return found + [joined(sorted(one, key=lambda part: part.former is None)) for one in parts.values()]
+
+
+_UNORDERED = (
+    "rows may be older or newer than a statement about the table: they are in other partitions, at the same time; "
+    "rebuild the target, and send a table and its statements to one partition, or use canal-protobuf, TiCDC or Debezium"
+)
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """Where rows belong, and why that is not sure."""
+
+    route: Route
+    cuts: frozenset[int] = field(compare=False)
+    """Those at which the rows may have been written."""
+    doubt: str | None = None
+
+    def of(self, name: Name, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
+        [table] = source_tables(rows, declarations)
+        now = self.route.table or name
+        table = replace(
+            table,
+            slices=frozenset(row["slice"] for row in rows),
+            columns=self.route.columns,
+            cuts=self.cuts,
+            is_gone=self.route.table is None,
+            is_put_away=self.route.is_put_away,
+            dropped=None if self.route.dropped is None else printable(self.route.dropped.text, SHOWN),
+            doubt=self.doubt or self.route.unknown,
+        )
+        return table if now == name else replace(table, database=now[0] or None, name=now[1], former=table.name_key)
+
+
+def _lead(timeline: Timeline, name: Name, bounds: Bounds, declared: Callable[[], Set[str] | None]) -> _Lead:
+    """Return where rows of a table belong. Their place says it, or else the columns that their messages declare.
+
+    Args:
+        timeline: The statements.
+        name: The table.
+        bounds: Which statements about the table the rows are after.
+        declared: Returns the columns that the messages declare in lower case, if they declare any.
+    """
+    cuts = [0, *(at + 1 for at in timeline.about(name))]
+    possible = cuts[bounds.after : bounds.reached + 1]
+    # Rows are of a time when there is a table.
+    possible = [cut for cut in possible if timeline.exists(name, cut) is not False] or possible[-1:]
+    tables = {timeline.route(name, cut).table for cut in possible}
+    last = timeline.route(name, possible[-1])
+    if len(tables) > 1:
+        return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _UNORDERED)
+    of_table = [
+        cut for cut in cuts[bounds.surely : bounds.reached + 1] if timeline.route(name, cut).table == last.table
+    ]
+    if len(of_table) > 1 and last.table is not None and (columns := declared()):
+        of_table = [cut for cut in of_table if timeline.may_have(name, cut, columns)] or of_table[-1:]
+    return _Lead(timeline.route(name, of_table[0]), frozenset(of_table))

@@ -1,0 +1,205 @@
+"""The log: each statement that a query has read, once, in a table. It is written before any effect of a statement.
+
+Without a place for it, the log is in the memory of the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from towpath.lakehouse.log.ordered_statements import (
+    Place,
+    Statement,
+    in_order,
+    read_statement,
+    without_databases,
+)
+from towpath.lakehouse.log.timeline import Name, Timeline
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.tables.own_table import LogTable
+from towpath.lakehouse.tables.sql import table as sql_table
+from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.targets import suffixed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TEXTS = ("identity", "place", "tables", "sql", "table_changes", "schema", "database", "table", "connector")
+_COLUMNS = pa.schema([(name, pa.string()) for name in _TEXTS])
+
+
+_FOLLOWED = "followed "
+"""What the identity of a row begins with that says that a statement was followed."""
+
+
+class Appended(NamedTuple):
+    """The statements of a batch that are followed."""
+
+    firsts: list[Statement]
+    """Those whose message is the first one that was read with the statement."""
+    late: list[Statement]
+    """New ones that are older than a statement of the log about the same table."""
+
+
+class StatementLog:
+    """The statements of a query."""
+
+    def __init__(self, table: str | None, in_tasks: TaskMerges) -> None:
+        """Know no statement.
+
+        Args:
+            table: Name or path of the table of the log; None: it is in memory only.
+            in_tasks: Which tables may be merged with delta-rs.
+        """
+        self.table = table
+        self._stored = LogTable(table, ("identity",), in_tasks) if table else None
+        self._entries: dict[str, _Entry] = {}
+        self._about: dict[Name, set[str]] = {}
+        self._timelines: dict[Name, Timeline] = {}
+        self._followed: set[str] = set()
+        self._is_read = table is None
+
+    def has(self, spark: SparkSession, name: Name) -> bool:
+        """Whether there is a statement about a table."""
+        self._read(spark)
+        return name in self._about
+
+    def names(self, spark: SparkSession) -> Collection[Name]:
+        """Return the tables that statements name."""
+        self._read(spark)
+        return self._about.keys()
+
+    def in_memory(self, spark: SparkSession) -> StatementLog:
+        """Return a log with the same statements that writes no table."""
+        self._read(spark)
+        found = StatementLog(None, TaskMerges())
+        found._add(self._entries.values())
+        return found
+
+    def append(self, spark: SparkSession, statements: Sequence[Statement]) -> Appended:
+        """Append statements that the log lacks. A copy of one, which TiCDC sends to each partition, is not appended."""
+        self._read(spark)
+        new: dict[str, _Entry] = {}
+        for one in statements:
+            if one.identity not in self._entries:
+                new.setdefault(one.identity, _Entry.of(one))
+        if new and self._stored:
+            self._stored.append(spark, pa.Table.from_pylist([one.row for one in new.values()], _COLUMNS))
+        self._add(new.values())
+        # If the batch of a first message failed, it is read again before any other batch.
+        firsts = [one for one in statements if one.place == self._entries[one.identity].place]
+        firsts = [one for one in firsts if one.identity not in self._followed]
+        return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
+
+    def add_followed(self, spark: SparkSession, statements: Sequence[Statement]) -> None:
+        """Append that statements were followed. They are not followed again if their batch is read again."""
+        if self._stored:
+            rows = [{"identity": f"{_FOLLOWED}{one.identity}"} for one in statements]
+            self._stored.append(spark, pa.Table.from_pylist(rows, _COLUMNS))
+        self._followed |= {one.identity for one in statements}
+
+    def timeline(self, spark: SparkSession, name: Name) -> Timeline:
+        """Return the statements about a table, and about all tables that exchanged names with it."""
+        self._read(spark)
+        if name not in self._timelines:
+            identities, names = self._related(name)
+            found = Timeline(in_order(self._entries[one].statement for one in sorted(identities)))
+            self._timelines |= dict.fromkeys(names, found)
+        return self._timelines[name]
+
+    def _related(self, name: Name) -> tuple[set[str], set[Name]]:
+        identities: set[str] = set()
+        names, waiting = {name}, [name]
+        while waiting:
+            for one in self._about.get(waiting.pop(), set()) - identities:
+                identities.add(one)
+                others = set(self._entries[one].tables) - names
+                names |= others
+                waiting += others
+        return identities, names
+
+    def _is_late(self, new: _Entry, others: Mapping[str, _Entry]) -> bool:
+        """Whether an earlier batch had a later statement about a table of this one."""
+        known = {one for name in new.tables for one in self._about[name]} - others.keys()
+        return any(self._entries[one].place.is_newer(new.place) for one in known)
+
+    def read_new(self, spark: SparkSession) -> list[Statement]:
+        """Read what other queries have written since the log was read. Returns it."""
+        return [one.statement for one in self._read_entries(spark)]
+
+    def _read(self, spark: SparkSession) -> None:
+        """Read what earlier runs have written, once. Its texts are not read yet."""
+        if not self._is_read:
+            self._read_entries(spark)
+            self._is_read = True  # not before: a failed read is tried again
+
+    def _read_entries(self, spark: SparkSession) -> list[_Entry]:
+        """Read the entries that are not known yet."""
+        if self.table is None or schema_of(spark, self.table) is None:
+            return []
+        entries = [_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect()]
+        marks = {one.identity for one in entries if one.identity.startswith(_FOLLOWED)}
+        self._followed |= {one.removeprefix(_FOLLOWED) for one in marks}
+        entries = [one for one in entries if one.identity not in marks]
+        new = [one for one in entries if one.identity not in self._entries]
+        self._add(new)
+        return new
+
+    def _add(self, entries: Iterable[_Entry]) -> None:
+        for one in entries:
+            self._entries[one.identity] = one
+            for name in one.tables:
+                self._about.setdefault(name, set()).add(one.identity)
+        self._timelines.clear()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A row of the log. Its text is read when a table of it is asked for."""
+
+    row: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, statement: Statement) -> _Entry:
+        found = cls(
+            {
+                "identity": statement.identity,
+                "place": str(statement.place),
+                "tables": json.dumps(sorted(statement.tables), ensure_ascii=False),
+                "database": statement.database,
+                "table": statement.table,
+                **statement.said,
+            }
+        )
+        found.__dict__["statement"] = statement
+        return found
+
+    @property
+    def identity(self) -> str:
+        return str(self.row["identity"])
+
+    @cached_property
+    def place(self) -> Place:
+        return Place(json.loads(self.row["place"]))
+
+    @cached_property
+    def tables(self) -> list[Name]:
+        return [(database, name) for database, name in json.loads(self.row["tables"])]
+
+    @cached_property
+    def statement(self) -> Statement:
+        found = read_statement(self.place, self.row)
+        if found is None:  # the log has statements with a text or changes only
+            raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
+        return without_databases(found, self.tables)
+
+
+def log_table(status: str | None) -> str | None:
+    """Return the table of the log, which is beside the table of states."""
+    return suffixed(status, "_statements") if status else None

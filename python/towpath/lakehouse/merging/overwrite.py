@@ -1,0 +1,123 @@
+"""Writes a target of which most rows change: the rows that stay are read once, where MERGE joins and reads them again.
+
+What another writer commits meanwhile is not lost. Delta reads the target within its transaction, and each row that a
+change replaces is compared with it, as in a MERGE. Iceberg refuses the commit if the target is not the one that was
+read. In both cases nothing is written, and a MERGE has to do it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.merging.commits import iceberg_table
+from towpath.lakehouse.merging.retries import is_conflict
+from towpath.lakehouse.reading.batch_messages import in_few_tasks
+from towpath.lakehouse.tables.formats import ICEBERG, format_of
+from towpath.lakehouse.tables.sessions import jvm_of
+from towpath.lakehouse.tables.sql import Sql, comma_separated, execute, sql, string, table
+from towpath.lakehouse.tables.tables import table_properties
+from towpath.printable import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger("towpath.spark")
+
+_MOST_BROADCAST = 200_000
+"""How many changes each task may hold."""
+
+_NOT_NEWER = "towpath: another writer has changed a row meanwhile"
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """The rows of a target after changes, of which there is one for each key."""
+
+    changes: Sql
+    """The view with the changes, `s`."""
+    count: int
+    same_key: Sql
+    """True if a row of the target, `t`, has the key of a change."""
+    newer: Sql
+    """True if a change is newer than the row."""
+    values: Mapping[Sql, Sql]
+    """The value of a change for each column of the target."""
+
+    def write(self, spark: SparkSession, target: str) -> bool:
+        """Overwrite the target. Returns whether that was possible, which it is not if another writer was faster."""
+        from pyspark.sql import functions as f
+
+        options = _options(spark, target)
+        if options is None:
+            return False
+        rows = self._kept(spark, target, options).unionByName(self._new(spark))
+        # Each task writes a file.
+        writer = in_few_tasks(rows, per_core=1).writeTo(table(target)).options(**options)
+        try:
+            writer.overwrite(f.lit(True))
+        except Exception as error:
+            if not is_conflict(error) and _NOT_NEWER not in str(error):
+                raise
+            _log.info("%s: merged, not overwritten: %s", target, printable(str(error).partition("\n")[0]))
+            return False
+        return True
+
+    def _kept(self, spark: SparkSession, target: str, options: Mapping[str, str]) -> DataFrame:
+        """The rows that no change replaces."""
+        template = (
+            "SELECT {hint} {columns} FROM {target} t LEFT JOIN {changes} s ON {same_key} WHERE CASE "
+            "WHEN s.`order` IS NULL THEN true WHEN {newer} THEN false ELSE raise_error({message}) END"
+        )
+        query = sql(
+            template,
+            hint=Sql("/*+ BROADCAST(s) */" if self.count <= _MOST_BROADCAST else ""),
+            columns=comma_separated(sql("t.{name}", name=name) for name in self.values),
+            target=_version(target, options),
+            changes=self.changes,
+            same_key=self.same_key,
+            newer=self.newer,
+            message=string(_NOT_NEWER),
+        )
+        return execute(spark, query)
+
+    def _new(self, spark: SparkSession) -> DataFrame:
+        """The rows of the changes."""
+        named = (sql("{value} AS {name}", value=value, name=name) for name, value in self.values.items())
+        query = sql("SELECT {values} FROM {s} s WHERE s.op <> 'delete'", values=comma_separated(named), s=self.changes)
+        return execute(spark, query)
+
+
+def may_overwrite(spark: SparkSession, target: str) -> bool:
+    """Whether readers of a target see the same after it was overwritten as after a MERGE."""
+    of_target = format_of(spark, target)
+    if of_target is ICEBERG and jvm_of(spark) is None:  # a client of Connect knows no snapshot
+        return False
+    is_plain = not of_target.layout(spark, target)
+    return is_plain and of_target.may_be_overwritten(table_properties(spark, target))
+
+
+def _options(spark: SparkSession, target: str) -> dict[str, str] | None:
+    """The options of a write that fails if the target has another snapshot by then. Delta needs none.
+
+    None if the snapshot cannot be read as the table is: it has the columns of its time.
+    """
+    if format_of(spark, target) is not ICEBERG:
+        return {}
+    loaded = iceberg_table(spark, target)
+    found = loaded.currentSnapshot()
+    if found is None or found.schemaId() != loaded.schema().schemaId():
+        return None
+    return {_SNAPSHOT: str(found.snapshotId()), "isolation-level": "serializable"}
+
+
+_SNAPSHOT = "validate-from-snapshot-id"
+
+
+def _version(target: str, options: Mapping[str, str]) -> Sql:
+    """The target as it is read."""
+    if _SNAPSHOT not in options:
+        return table(target)
+    return sql("{target} VERSION AS OF {snapshot}", target=table(target), snapshot=Sql(options[_SNAPSHOT]))

@@ -1,0 +1,386 @@
+"""Merges the changes of a table in one task of Spark, which owns the table for that time, with delta-rs.
+
+The task reads the keys and order values of the target and its tombstones, decides the outcome of each change with the
+rules of `rust/order`, appends tombstones, and merges. Its commit has to be the next version after the one that it read.
+If another writer was faster, it reads again. So two attempts of a task (a retry, speculative execution) and other
+writers cannot apply a change twice, and none of them loses a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath._towpath import KeySet, change_outcomes, newest_changes, statement_bounds
+from towpath.lakehouse.merging.delta_rs import (
+    BatchRefusedError,
+    Limits,
+    RefusedError,
+    check_target,
+    is_conflict,
+    names_in,
+    next_version,
+    open_if_exists,
+    open_table,
+    quoted,
+    retried,
+    select,
+    without_wrong_statistics,
+)
+from towpath.lakehouse.merging.fold import is_rejected, key_values
+from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
+from towpath.lakehouse.reading.blocks import read_blocks, stream
+from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader, indices_of, taken
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+RESULT = pa.schema(
+    [
+        ("number", pa.int32()),
+        ("refused", pa.string()),
+        ("is_lasting", pa.bool_()),
+        ("row", pa.int64()),
+        ("delete", pa.int64()),
+        ("old", pa.int64()),
+        ("rejected", pa.int64()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("place", pa.string()),
+        ("seconds", pa.float64()),
+        ("rejected_changes", pa.binary()),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("files", pa.int64()),
+    ]
+)
+"""What a task says of a table.
+
+`number` is the index of the table; `refused` is the reason if nothing was merged, `is_lasting` whether later batches
+are refused for it too;
+`rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
+"""
+
+_FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%S.%fZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+_MOST_TOMBSTONE_FILES = 20
+_MOST_REJECTED = 16 << 20
+
+
+Part = tuple[str | None, str, str | None]
+"""Database, table and slice of events; the slice is null if they are not sliced."""
+
+
+@dataclass(frozen=True)
+class OwnedTable:
+    """What a task needs to know of a table."""
+
+    readers: Mapping[Part, ChangeReader]
+    """The readers of its changes. All make the same columns."""
+    keys: tuple[str, ...]
+    target: str
+    """Where the table is, which exists: a local folder, or a URI."""
+    tombstones: str
+    """Where its tombstones are, which need not exist."""
+    order: str
+    """The target's column with order values."""
+    limits: Limits
+    forget_before: datetime | None
+    """Tombstones of before this time are deleted."""
+    has_dead_letters: bool = True
+    """Whether there is a table for rows that cannot be applied."""
+    in_blocks: bool = False
+    """Whether the messages have been decoded already."""
+    storage: Mapping[str, str] | None = field(default=None, repr=False)
+    """What delta-rs needs to open a store."""
+    id: str | None = None
+    """The id of the target in Delta's metadata, as Spark reads it."""
+    after: Sequence[Mapping[str, Any]] = ()
+    """The order values of the statements about the table: its rows have to be newer."""
+    added: tuple[str, ...] = ()
+    """The columns in which older rows get a value, in lower case."""
+
+    def changes(self, events: Iterable[tuple[Part, pa.RecordBatch]]) -> pa.Table:
+        """The changes in the events of the table, by their parts."""
+        schema = next(iter(self.readers.values())).schema
+        return pa.Table.from_batches((found for part, batch in events for found in self._read(part, batch)), schema)
+
+    def _read(self, part: Part, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return read_blocks(batch) if self.in_blocks else self.readers[part].decode_batches(batch)
+
+
+class TableTasks:
+    """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
+
+    def __init__(self, tables: Sequence[OwnedTable]) -> None:
+        self._tables = tables
+        self._of_parts = {part: number for number, one in enumerate(tables) for part in one.readers}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What Spark calls on a worker, with events after their parts."""
+        begin_task()
+        # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+        os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
+        events: dict[int, list[tuple[Part, pa.RecordBatch]]] = {}
+        for batch in batches:
+            for part, found in _by_part(batch):
+                if part in self._of_parts:
+                    events.setdefault(self._of_parts[part], []).append((part, found))
+        for number, of_table in events.items():
+            yield _result(number, self._tables[number], of_table)
+
+
+PART = ("database", "table", "slice")
+"""The columns of events that are a part."""
+
+
+def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[Part, pa.RecordBatch]]:
+    names = list(PART)
+    rows = pa.table({**{name: batch.column(name) for name in names}, "row": indices_of(batch)})
+    groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
+    events = batch.drop_columns(names)
+    for *part, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
+        database, table, of_events = (one.as_py() for one in part)
+        yield (database, table, of_events), taken(events, indices.values)
+
+
+def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBatch]]) -> pa.RecordBatch:
+    began = time.monotonic()
+    try:
+        values = apply(table, events)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of delta-rs is not an Exception
+        reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
+        values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
+    values |= {"number": number, "seconds": time.monotonic() - began}
+    return pa.RecordBatch.from_pylist([values], RESULT)
+
+
+def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
+    after = statement_bounds(orders, statements).column("after")
+    return bool(pc.all(pc.equal(after, len(statements))).as_py())
+
+
+def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> dict[str, Any]:
+    """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
+
+    Raises:
+        RefusedError: Spark has to merge these changes.
+    """
+    changes = table.changes(events).combine_chunks().to_batches()
+    if not changes:
+        return {"row": 0}
+    [batch] = changes
+    _check(batch, table.added)
+    orders = order_values(batch)
+    if table.after and not _are_after(orders, pa.array([dict(one) for one in table.after], ORDER)):
+        raise BatchRefusedError("there may be changes from before a statement")
+    rejected = is_rejected(batch, table.keys)
+    if pc.any(rejected).as_py() and not table.has_dead_letters:
+        raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
+    accepted = pc.invert(rejected)
+    newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
+    applied = retried(lambda: _merge(table, newest))
+    found = batch.filter(rejected)
+    last = _last_place(batch)
+    return {
+        **applied,
+        "rejected": len(found),
+        "rejected_changes": _stream(found) if len(found) else None,
+        "event_time": pc.max(batch.column("event_time")).as_py(),
+        "place": last,
+    }
+
+
+def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
+    """Refuse changes that only Spark's merge applies.
+
+    Args:
+        changes: The changes.
+        added: The columns in which older rows get a value.
+    """
+    if pc.any(changes.column("partial")).as_py():
+        raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
+    lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
+    if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
+        raise BatchRefusedError("there are updates of before a column was added")
+    if added and _lacks_any(changes, added):
+        raise BatchRefusedError("there are rows of before a column was added with a value")
+
+
+def _lacks_any(changes: pa.RecordBatch, names: Sequence[str]) -> bool:
+    """Whether a row lacks one of some columns."""
+    missing = changes.column("missing").filter(pc.not_equal(changes.column("op"), "delete")).flatten()
+    return bool(pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(names, missing.type))).as_py())
+
+
+@dataclass(frozen=True)
+class _Newest:
+    """The newest change of each key."""
+
+    keys: pa.StructArray
+    """With columns k0, k1, ..."""
+    orders: pa.StructArray
+    columns: pa.StructArray
+    is_delete: pa.BooleanArray
+
+
+def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str]) -> _Newest:
+    keys = key_values(changes, names)
+    if any(array.null_count for array in keys.flatten()):
+        raise RefusedError("a column of the key is null")
+    if any(pa.types.is_floating(one.type) for one in keys.type):
+        raise RefusedError("a column of the key is a float: for delta-rs -0.0 is not 0.0")
+    found = newest_changes(keys, orders)
+    is_newest = found.column("is_newest")
+    return _Newest(
+        keys.filter(is_newest),
+        with_event_times(orders, found.column("event_time")).filter(is_newest),
+        changes.column(COLUMNS).filter(is_newest),
+        pc.equal(changes.column("op"), "delete").filter(is_newest),
+    )
+
+
+def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
+    target = open_if_exists(table.target, table.storage)
+    if target is None:
+        raise BatchRefusedError("the target was removed")
+    if table.id is not None and table.id != str(target.metadata().id):
+        raise BatchRefusedError("delta-rs opens another table than Spark")
+    check_target(target, table.limits)
+    keys = {f"k{at}": quoted(name) for at, name in enumerate(names_in(target, table.keys))}
+    rows = _Known.of(target, {**keys, "known": quoted(table.order), "truncated": "false"}, newest)
+    tombstones = open_if_exists(table.tombstones, table.storage)
+    gone = _Known.nothing(newest)
+    if tombstones is not None:
+        _tidy(tombstones, table.forget_before)
+        gone = _Known.of(
+            tombstones, {**dict(zip(keys, keys, strict=True)), "known": '"order"', "truncated": "truncated"}, newest
+        )
+    found = change_outcomes(
+        (newest.keys, newest.orders, newest.is_delete),
+        (rows.keys, rows.orders),
+        (gone.keys, gone.orders),
+    )
+    is_applied = found.column("is_applied")
+    orders = with_event_times(newest.orders, found.column("event_time"))
+    is_gone = pc.and_(is_applied, newest.is_delete)
+    deletes = pc.sum(is_gone).as_py() or 0
+    if deletes:
+        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones)
+    is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
+    if pc.any(is_written).as_py():
+        _write(target, table, newest, orders, is_written)
+    return {
+        "row": (pc.sum(is_applied).as_py() or 0) - deletes,
+        "delete": deletes,
+        "old": pc.sum(pc.invert(is_applied)).as_py() or 0,
+        "properties": list(target.metadata().configuration.items()),
+        "files": len(target.file_uris()),
+    }
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a table has of the keys of a batch."""
+
+    keys: pa.StructArray
+    orders: pa.StructArray
+
+    @classmethod
+    def nothing(cls, newest: _Newest) -> _Known:
+        """Of a table that does not exist."""
+        return cls(newest.keys[:0], newest.orders[:0])
+
+    @classmethod
+    def of(cls, table: DeltaTable, columns: Mapping[str, str], newest: _Newest) -> _Known:
+        """Read a table part by part, so that memory does not grow with it.
+
+        Args:
+            table: The table.
+            columns: Its expressions for the key's columns k0, k1 and so on, `known` and `truncated`.
+            newest: The changes of the batch.
+        """
+        wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
+        for part in select(table, columns):
+            keys = pa.StructArray.from_arrays(
+                [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
+            )
+            if pc.any(part.column("truncated")).as_py():
+                raise RefusedError("apply_changes has truncated the table")
+            is_row = wanted.contains(keys)
+            if pc.any(is_row).as_py():
+                orders = cast_struct(part.column("known"), ORDER)
+                found.append(cls(keys.filter(is_row), orders.filter(is_row)))
+        return cls(*(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders")))
+
+
+def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
+    """Forget old tombstones, and compact their files. Another writer of them may be faster, and does the same."""
+    try:
+        if forget_before is not None:
+            tombstones.delete(_FORGOTTEN.format(time=forget_before))
+        # delta-rs cannot compact tables with column mapping, which Spark creates.
+        is_mapped = tombstones.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped:
+            tombstones.optimize.compact()
+    except Exception as error:
+        if not is_conflict(error):
+            raise
+    tombstones.update_incremental()
+
+
+def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> None:
+    """Append tombstones."""
+    from deltalake import DeltaTable, write_deltalake
+
+    now = pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), len(keys))
+    columns = {one.name: keys.field(at) for at, one in enumerate(keys.type)}
+    rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
+    if known is None:
+        # Two attempts that create it with rows would both have them.
+        DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=dict(table.storage or {}))
+        known = open_table(table.tombstones, table.storage)
+    write_deltalake(known, rows, mode="append")
+
+
+def _write(
+    target: DeltaTable, table: OwnedTable, newest: _Newest, orders: pa.StructArray, is_written: pa.BooleanArray
+) -> None:
+    """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
+    names = names_in(target, [one.name for one in newest.columns.type])
+    values = {f"c{at}": pc.struct_field(newest.columns, [at]) for at, _ in enumerate(names)}
+    source = pa.table(values | {"place": orders, "gone": newest.is_delete}).filter(is_written)
+    assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {quoted(table.order): "s.place"}
+    of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
+    same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))
+    merge = target.merge(
+        source,
+        predicate=same,
+        source_alias="s",
+        target_alias="t",
+        writer_properties=without_wrong_statistics(target),
+        commit_properties=next_version(),
+    )
+    merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)
+    merge.when_not_matched_insert(assigned, "NOT s.gone").execute()
+
+
+def _last_place(changes: pa.RecordBatch) -> str | None:
+    """Topic, partition and offset of the change that came to Kafka last."""
+    names = ["timestamp", "topic", "partition", "offset"]
+    places = pa.table({name: changes.column(name) for name in names})
+    last = pc.sort_indices(places, [(name, "descending") for name in names])[0].as_py()
+    return "/".join(str(changes.column(name)[last].as_py()) for name in names[1:])
+
+
+def _stream(changes: pa.RecordBatch) -> bytes:
+    if changes.nbytes > _MOST_REJECTED:
+        raise BatchRefusedError("there are more rows for dead_letters than a task returns")
+    return stream(changes)

@@ -1,0 +1,195 @@
+"""What becomes of each change of a micro-batch: it is written, is older than what is known, or cannot be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.order.order import Kinds, is_before, is_newer, is_ordered, key_columns, newest_order, not_before
+from towpath.lakehouse.tables.sql import Sql, any_of, column, expressions, sql, string
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ORDER = Sql("`order`")
+
+ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
+"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks, and a
+change that waited until its row had a newer one, which may lack what this one has."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a batch did to a target."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Keys by outcome: see `ROW` and the others."""
+    event_time: datetime | None = None
+    """The last event time."""
+    place: str | None = None
+    """The last place: topic, partition and offset."""
+    unordered: int = 0
+    """Rows of the target that may be older or newer than a truncate."""
+    seconds: float = 0.0
+    unconverted: tuple[str, ...] = ()
+    """Columns of which older rows have other values than the type allows that a statement gave to them."""
+
+
+def tombstone_key(number: int) -> str:
+    """The column of a table of tombstones with a column of the key, which has any name."""
+    return f"k{number}"
+
+
+def is_rejected(keys: Sequence[str]) -> Sql:
+    """True for changes without all values of the row, or without its key. A delete needs its key only."""
+    if not keys:
+        return Sql("error IS NOT NULL OR key_only")
+    in_key = any_of(sql("lower(error.column) = lower({name})", name=string(name)) for name in keys)
+    no_key = any_of(sql("{key} IS NULL", key=key) for key in key_columns(keys))
+    absent = any_of(
+        sql(
+            "coalesce(array_contains(transform(missing, name -> lower(name)), lower({name})), false)", name=string(name)
+        )
+        for name in keys
+    )
+    return sql(
+        "{absent} OR CASE WHEN op = 'delete' THEN error IS NOT NULL AND (error.column IS NULL OR {in_key} OR {no_key}) "
+        "ELSE error IS NOT NULL OR key_only END",
+        in_key=in_key,
+        no_key=no_key,
+        absent=absent,
+    )
+
+
+def with_outcome(
+    newest: DataFrame,
+    keys: Sequence[str],
+    known: DataFrame | None,
+    tombstones: DataFrame | None,
+    kinds: Kinds,
+    *,
+    waited: bool = False,
+    lacked: bool = False,
+) -> DataFrame:
+    """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
+
+    Args:
+        newest: The newest change of each key, of which is known whether it is `rejected`, or `outcome` 'unknown' or
+            'old'.
+        keys: The columns of the key.
+        known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
+        tombstones: The target's tombstones that are `relevant`.
+        kinds: What the order values may have.
+        waited: Whether no change was applied before, though newer ones may have been.
+        lacked: Whether those may have been updates of some columns.
+    """
+    expr = expressions(newest.sparkSession)
+    found = newest if known is None else _with_known(newest, keys, known)
+    found = found if tombstones is None else _with_tombstones(found, keys, tombstones, kinds)
+    earlier = [Sql(name) for name in ("known", "gone") if name in found.columns]
+    latest = not_before(_ORDER, *earlier) if earlier else _ORDER
+    is_live = "is_known AND NOT is_deleted" if known is not None else "false"
+    conditions = [
+        "WHEN rejected THEN 'rejected'",
+        "WHEN outcome IN ('unknown', 'old') THEN outcome",
+        *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
+        *(_after_row(kinds, latest, waited=waited, lacked=lacked) if known is not None else []),
+        "WHEN op = 'delete' THEN 'delete'",
+        f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
+    ]
+    found = found.withColumn("outcome", expr(f"CASE {' '.join(conditions)} ELSE 'row' END"))
+    unordered = _unordered(latest, has_rows=known is not None) if tombstones is not None else Sql("false")
+    return found.withColumns({"unordered": expr(unordered), "order": expr(latest)}).drop(*_HELP)
+
+
+_HELP = ("known", "is_known", "is_deleted", "gone", "truncates")
+
+
+def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
+    """True if a row is written, or was written when its batch was read before, that may be older than a truncate."""
+    is_stored = sql("is_known AND known <=> {latest}", latest=latest) if has_rows else Sql("false")
+    template = (
+        "op NOT IN ('delete', 'truncate') AND (outcome = 'row' OR coalesce({is_stored}, false)) "
+        "AND exists(truncates, x -> NOT {ordered})"
+    )
+    return sql(template, is_stored=is_stored, ordered=is_ordered(Sql("x"), _ORDER))
+
+
+def _after_row(kinds: Kinds, latest: Sql, *, waited: bool, lacked: bool) -> list[str]:
+    is_old = sql("is_known AND NOT {newer}", newer=is_newer(_ORDER, Sql("known"), kinds))
+    # The newer change may be a partial one, which lacks the columns of this one.
+    has_values = Sql("op <> 'delete'" if lacked else "partial AND inherits")
+    template = "{has_values} AND NOT is_deleted AND NOT known <=> {latest}"
+    is_lost = sql(template, has_values=has_values, latest=latest)
+    lost = [sql("WHEN {is_old} AND {is_lost} THEN 'unknown'", is_old=is_old, is_lost=is_lost)] if waited else []
+    return [*lost, sql("WHEN {is_old} THEN 'old'", is_old=is_old)]
+
+
+def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
+    after_truncate = is_newer(_ORDER, Sql("x"), kinds)
+    before_truncate = is_before(_ORDER, Sql("x"))
+    # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
+    after_delete = sql(
+        "NOT {newer} AND NOT (op = 'delete' AND gone <=> {latest} AND is_known)",
+        newer=is_newer(_ORDER, Sql("gone"), kinds),
+        latest=latest,
+    )
+    return [
+        sql(
+            "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}), 'old', 'truncate')", newer=after_truncate
+        ),
+        # A row whose order is not known stays: a row too many can be seen, a lost one cannot.
+        sql("WHEN exists(truncates, x -> {before}) THEN 'old'", before=before_truncate),
+        sql("WHEN {old} THEN 'old'", old=after_delete),
+    ]
+
+
+def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    expr = expressions(newest.sparkSession)
+    names = [tombstone_key(number) for number, _ in enumerate(keys)]
+    joined = newest.join(known.withColumn("found", f.lit(True)), expr(_same_key(keys)), "left")
+    return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
+
+
+def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFrame, kinds: Kinds) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    expr = expressions(changes.sparkSession)
+    names = [tombstone_key(number) for number, _ in enumerate(keys)]
+    gone = tombstones.filter("NOT truncated").groupBy(*names).agg(expr(newest_order(kinds)).alias("gone"))
+    truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
+    joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
+    if "is_known" not in joined.columns:
+        joined = joined.withColumn("is_known", f.lit(False))
+    return joined.crossJoin(f.broadcast(truncates))
+
+
+def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
+    """The rows or tombstones of the keys of changes, and the tombstones of truncates, whose key is null.
+
+    Args:
+        stored: Rows of the target, or tombstones, with their keys.
+        newest: The changes.
+        keys: The columns of the key.
+        are_few: Whether each task may hold the keys of all changes.
+    """
+    from pyspark.sql import functions as f
+
+    spark = newest.sparkSession
+    wanted = [f"wanted_{tombstone_key(number)}" for number, _ in enumerate(keys)]
+    named = zip(key_columns(keys), wanted, strict=True)
+    of_changes = [sql("{key} AS {name}", key=key, name=Sql(name)) for key, name in named]
+    of_truncates = [sql("NULL AS {name}", name=Sql(name)) for name in wanted]
+    found = newest.selectExpr(*of_changes).union(spark.range(1).selectExpr(*of_truncates))
+    # Equality of each column, so that Spark can join by hash.
+    same = " AND ".join(f"{name} <=> {tombstone_key(number)}" for number, name in enumerate(wanted))
+    return stored.join(f.broadcast(found) if are_few else found, expressions(spark)(same), "left_semi")
+
+
+def _same_key(keys: Sequence[str]) -> Sql:
+    pairs = zip(key_columns(keys), map(tombstone_key, range(len(keys))), strict=True)
+    return Sql(" AND ".join(sql("{ours} <=> {theirs}", ours=ours, theirs=column(theirs)) for ours, theirs in pairs))

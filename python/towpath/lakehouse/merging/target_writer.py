@@ -1,0 +1,234 @@
+"""Writes rows and deletes into a target, by MERGE or by overwriting it, and creates it or makes it fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from towpath.lakehouse.merging.overwrite import Overwrite, may_overwrite
+from towpath.lakehouse.merging.rows import ROW, tombstone_key
+from towpath.lakehouse.merging.staging import Hints, Staged
+from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, newest_order
+from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.tables.known_schema import KnownSchema
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
+from towpath.lakehouse.tables.tables import (
+    TableSettings,
+    create_with,
+    estimated_size,
+    free_name,
+    has_feed,
+    order_column,
+    rename_column,
+    temporary_view,
+)
+from towpath.lakehouse.tables.target_rows import ALL_ROWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class TargetWriter:
+    """Writes the rows of a target."""
+
+    def __init__(self, target: str, settings: TableSettings) -> None:
+        self.settings = settings
+        """How the target is created and maintained."""
+        self._target = target
+        self._known_schema = KnownSchema(target)
+        self._size: int | None = None
+        self._may_overwrite: bool | None = None
+
+    def schema(self, spark: SparkSession) -> StructType | None:
+        """The target's schema; None if it does not exist."""
+        return self._known_schema.read(spark)
+
+    def size(self, spark: SparkSession) -> int | None:
+        """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
+        if self.schema(spark) is None:
+            return 0
+        if self._size is None:
+            self._size = estimated_size(spark.read.table(table(self._target)))
+        return self._size
+
+    def forget(self) -> None:
+        """Read the schema and the properties again, since somebody else may have changed the table."""
+        self._known_schema.forget()
+        self._may_overwrite = None
+
+    def forget_size(self) -> None:
+        """Read the size again, since it grows with each batch."""
+        self._size = None
+
+    def order(self, spark: SparkSession) -> str | None:
+        """The target's column of order values, if the target exists and has it."""
+        schema = self.schema(spark)
+        return order_column(schema) if schema is not None else None
+
+    def keys(self, spark: SparkSession, keys: list[str]) -> DataFrame | None:
+        """The keys of the rows with the columns `known`, their order values, and `is_deleted`."""
+        schema = self.schema(spark)
+        if schema is None:
+            return None
+        order, deleted = order_column(schema), self._deleted(schema)
+        names = (sql("{key} AS {name}", key=column(key), name=column(tombstone_key(at))) for at, key in enumerate(keys))
+        value = column(order) if order else sql("CAST(NULL AS {type})", type=Sql(ORDER_TYPE))
+        is_deleted = sql("{deleted} IS NOT NULL", deleted=column(deleted)) if deleted else Sql("false")
+        return spark.read.table(table(self._target)).selectExpr(
+            *names,
+            sql("{value} AS known", value=value),
+            sql("{is_deleted} AS is_deleted", is_deleted=is_deleted),
+        )
+
+    def write(self, staged: Staged, keys: list[str], hints: Hints) -> bool:
+        """Write rows and deletes. Returns whether that made a commit."""
+        changes, spark = staged.changes, staged.changes.sparkSession
+        is_new = self.schema(spark) is None and staged.applied.counts.get(ROW, 0) > 0
+        # Rows with which a table is created are not in its feed.
+        is_created = is_new and not has_feed(spark, self._target, self.settings.properties)
+        if is_created and self._create(changes.filter("outcome = 'row'")):
+            return True
+        return self._merge(staged, keys, self.prepare_for(changes), hints)
+
+    def _create(self, rows: DataFrame) -> bool:
+        """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
+        from pyspark.sql import functions as f
+
+        order = free_name(rows.select(f"{COLUMNS}.*").schema, None)
+        names = [self.settings.soft_deletes] if self.settings.soft_deletes else []
+        deleted = [f.lit(None).cast("timestamp").alias(name) for name in names]
+        written = rows.select(f"{COLUMNS}.*", *deleted, f.col("order").alias(order))
+        self._known_schema.forget()
+        return create_with(rows.sparkSession, self._target, written, self.settings)
+
+    def prepare_for(self, changes: DataFrame) -> str:
+        """As `prepare`, for the columns of changes."""
+        return self.prepare(changes.sparkSession, changes.select(f"{COLUMNS}.*").schema)
+
+    def prepare(self, spark: SparkSession, columns: StructType) -> str:
+        """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
+        from pyspark.sql.types import StructField, StructType, TimestampType
+
+        existing = self.schema(spark)
+        order = (order_column(existing) if existing else None) or free_name(columns, existing)
+        if existing is not None and order.lower() in (name.lower() for name in columns.names):
+            order = rename_column(spark, self._target, order, free_name(columns, existing))
+            self._known_schema.forget()
+        own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
+        if self.settings.soft_deletes:
+            own.append(StructField(self.settings.soft_deletes, TimestampType()))
+        self._known_schema.make_fit(spark, [*columns.fields, *own], self.settings)
+        return order
+
+    def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:
+        """Delete the rows that are older than truncates.
+
+        Args:
+            truncates: The truncates.
+            order: The target's column of order values.
+            rows: A condition for the rows `t` of the table, if others share the target.
+
+        Returns:
+            The number of rows that stay, although they may be older.
+        """
+        spark, of_row = truncates.sparkSession, column("t", order)
+        # One row, since a row of the target may be older than several truncates.
+        truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
+        older = sql("{rows} AND ({t} IS NULL OR {before})", rows=rows, t=of_row, before=is_before(of_row, Sql("x")))
+        self._delete_before(truncates, older)
+        left = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
+        ordered = is_ordered(Sql("x"), of_row)
+        unordered = sql("{rows} AND exists(truncates, x -> NOT {ordered})", rows=rows, ordered=ordered)
+        return left.filter(expressions(spark)(unordered)).count()
+
+    def _delete_before(self, truncates: DataFrame, is_older: Sql) -> None:
+        """Delete the rows `t` that are older than one of the truncates `x`, which are an array."""
+        with temporary_view(truncates) as view:
+            condition = sql("exists(s.truncates, x -> {older})", older=is_older)
+            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
+            merge(truncates.sparkSession, self._target, view, condition, self._when_deleted(Sql("true"), times))
+
+    def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
+        """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""
+        spark, order = tombstones.sparkSession, self.order(tombstones.sparkSession)
+        if order is None:
+            return
+        names = [tombstone_key(at) for at, _ in enumerate(keys)]
+        gone = (
+            tombstones.filter("NOT truncated")
+            .groupBy(*names)
+            .agg(expressions(spark)(newest_order(Kinds())).alias("gone"))
+        )
+        pairs = zip(keys, names, strict=True)
+        same_key = Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", name)) for key, name in pairs))
+        of_row = column("t", order)
+        older = sql("{t} IS NOT NULL AND {newer}", t=of_row, newer=is_newer(Sql("s.gone"), of_row))
+        with temporary_view(gone) as view:
+            merge(spark, self._target, view, same_key, self._when_deleted(older, Sql("s.gone.event_time")))
+
+    def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
+        """The clause of a MERGE that deletes a row, or marks it as deleted."""
+        name = self.settings.soft_deletes
+        if name is None:
+            return sql("WHEN MATCHED AND {condition} THEN DELETE", condition=condition)
+        deleted = sql(
+            "{deleted} = coalesce({deleted}, {time}, current_timestamp())", deleted=column("t", name), time=time
+        )
+        template = "WHEN MATCHED AND {condition} THEN UPDATE SET {assignments}"
+        return sql(template, condition=condition, assignments=comma_separated([deleted, *assignments]))
+
+    def _deleted(self, schema: StructType) -> str | None:
+        """The column of a target with the time of a row's deletion, if it has one."""
+        name = self.settings.soft_deletes
+        return name if name is not None and name in schema.names else None
+
+    def _merge(self, staged: Staged, keys: list[str], order: str, hints: Hints) -> bool:
+        """Merge rows and deletes. Returns whether it may have changed a row."""
+        rows = staged.changes.filter("outcome IN ('row', 'delete')")
+        names = rows.select(f"{COLUMNS}.*").columns
+        newer = is_newer(Sql("s.`order`"), column("t", order), hints.kinds)
+        targets = [*map(column, names), column(order)]
+        values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
+        deleted = self.settings.soft_deletes
+        restored = [sql("{t} = NULL", t=column("t", deleted))] if deleted else []
+        ordered = sql("{t} = s.`order`", t=column("t", order))
+        updates = [*(_assignment(name, partial=staged.partial) for name in names), *restored, ordered]
+        is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
+        pairs = (sql("{t} = {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
+        same_key = Sql(" AND ".join(pairs))
+        with temporary_view(rows) as view:
+            new = Overwrite(view, staged.written, same_key, newer, dict(zip(targets, values, strict=True)))
+            if hints.are_most and self._is_overwritten(rows.sparkSession, staged, new):
+                return True
+            changed = merge(
+                rows.sparkSession,
+                self._target,
+                view,
+                same_key,
+                self._when_deleted(is_delete, Sql("s.event_time"), ordered),
+                sql(
+                    "WHEN MATCHED AND {newer} THEN UPDATE SET {updates}", newer=newer, updates=comma_separated(updates)
+                ),
+                sql(
+                    "WHEN NOT MATCHED AND s.op <> 'delete' THEN INSERT ({names}) VALUES ({values})",
+                    names=comma_separated(targets),
+                    values=comma_separated(values),
+                ),
+            )
+        return changed != 0
+
+    def _is_overwritten(self, spark: SparkSession, staged: Staged, new: Overwrite) -> bool:
+        """Overwrite the target if the new rows are all that MERGE would make. Returns whether it was done."""
+        schema = self.schema(spark)
+        own = {column(name).lower() for name in schema.names} if schema is not None else set()
+        if staged.partial or self.settings.soft_deletes or own != {name.lower() for name in new.values}:
+            return False
+        if self._may_overwrite is None:
+            self._may_overwrite = may_overwrite(spark, self._target)
+        return self._may_overwrite and new.write(spark, self._target)
+
+
+def _assignment(name: str, *, partial: bool) -> Sql:
+    """Assigns the new value to a column. A column that a partial update does not have keeps its value."""
+    template = "{t} = IF(s.inherits AND array_contains(s.missing, {name}), {t}, {s})" if partial else "{t} = {s}"
+    return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))

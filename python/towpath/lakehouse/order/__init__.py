@@ -1,0 +1,1 @@
+"""The order of changes, in Arrow and in SQL."""

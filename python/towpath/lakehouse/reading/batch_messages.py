@@ -1,0 +1,195 @@
+"""The messages of a batch: a small batch is decoded in the driver, any other on the workers.
+
+A job on the workers costs about as much as decoding ten thousand messages does, and a batch has one for each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import reduce
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.merging.fold import Fold
+from towpath.lakehouse.reading.changes import READ, ChangeReader
+from towpath.lakehouse.reading.events import BLOCK, CHANGE
+from towpath.lakehouse.reading.source_tables import SourceTable, any_of
+from towpath.spark.requirements import map_in_arrow
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from towpath.lakehouse.reading.blocks import BatchEvents
+
+_MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
+"""The largest batch that is decoded in the driver."""
+
+_TASKS_PER_CORE = 4
+
+
+Readers = Sequence[tuple[SourceTable, ChangeReader]]
+"""The parts of a table, each with the reader of its changes. All readers make the same columns."""
+
+
+class Messages(Protocol):
+    """The messages of a batch by the tables that they change."""
+
+    def changes(self, readers: Readers) -> DataFrame:
+        """The changes of a table."""
+
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
+        """The newest changes of a table of one part, which are read and folded in one task."""
+
+
+class MessagesOnWorkers:
+    """Messages in a DataFrame of events."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._events = events
+
+    def changes(self, readers: Readers) -> DataFrame:
+        """As `Messages.changes`."""
+        from pyspark.sql import DataFrame
+
+        return reduce(DataFrame.union, (self._changes_of(table, reader) for table, reader in readers))
+
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        [(table, reader)] = readers
+        fold = replace(fold, decoder=reader)
+        return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
+
+    def _changes_of(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
+        return map_in_arrow(self._of(table).coalesce(table.tasks), reader, struct_type(reader.schema))
+
+    def _of(self, table: SourceTable) -> DataFrame:
+        return self._events.filter(table.condition()).select(*READ)
+
+
+class MessagesInDriver:
+    """Messages in the memory of the driver."""
+
+    def __init__(self, events: DataFrame) -> None:
+        self._spark = events.sparkSession
+        names = [name for name in ("database", "table", "slice") if name in events.columns]
+        found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ).toArrow()
+        self._messages = found.combine_chunks()
+        self._read: dict[object, list[pa.RecordBatch]] = {}
+
+    def changes(self, readers: Readers) -> DataFrame:
+        """As `Messages.changes`."""
+        found = [batch for table, reader in readers for batch in self._changes_of(table, reader)]
+        schema = readers[0][1].schema
+        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
+
+    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
+        """As `Messages.newest`."""
+        [(table, reader)] = readers
+        schema = replace(fold, decoder=reader).schema
+        found = list(fold.newest(self._changes_of(table, reader)))
+        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
+
+    def _changes_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
+        """The changes of a table, which are read once."""
+        part = table.name_key, table.slices
+        if part not in self._read:
+            (database, name), column = table.name_key, self._messages.column("database")
+            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
+            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), name))
+            if table.slices:
+                own = pa.array(table.slices, self._messages.schema.field("slice").type)
+                mask = pc.and_(mask, pc.is_in(self._messages.column("slice"), own))
+            messages = self._messages.filter(mask).select(list(READ)).cast(pa.schema(list(READ.items())))
+            batches = messages.combine_chunks().to_batches()
+            self._read[part] = [one for batch in batches for one in reader.decode_batches(batch)]
+        return self._read[part]
+
+
+def in_few_tasks(rows: DataFrame, per_core: int = _TASKS_PER_CORE) -> DataFrame:
+    """Rows in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
+
+    Kafka's source has a task for each partition of the topics, however few messages the batch has.
+    """
+    context = getattr(rows.sparkSession, "sparkContext", None)  # a client of Connect has none
+    return rows.coalesce(per_core * context.defaultParallelism) if context is not None else rows
+
+
+class BatchMessages:
+    """The messages of a batch, each form of which is read once, for the first table that needs it."""
+
+    def __init__(self, events: BatchEvents, tables: Sequence[SourceTable], others: Sequence[SourceTable]) -> None:
+        """Read nothing yet.
+
+        Args:
+            events: The events.
+            tables: The tables whose messages are read.
+            others: All other tables of the batch.
+        """
+        self._events, self._tables, self._others = events, tables, others
+        is_small = (
+            sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
+        )
+        self._in_driver = is_small and _is_made_from_arrow(type(events.frame))
+        self._found: dict[bool, Messages] = {}
+        self._lock = Lock()
+
+    def __call__(self, *, of_blocks: bool = False) -> Messages:
+        """The messages as they were read, with blocks; or also those of which blocks were made."""
+        with self._lock:
+            if of_blocks not in self._found:
+                events = self._events.with_messages() if of_blocks else self._events.frame
+                self._found[of_blocks] = (
+                    MessagesInDriver(self._own(events)) if self._in_driver else MessagesOnWorkers(events)
+                )
+            return self._found[of_blocks]
+
+    def _own(self, events: DataFrame) -> DataFrame:
+        """The events of the tables, by the shorter one of two conditions."""
+        if len(self._others) < len(self._tables):
+            return events.filter(~any_of(self._others)) if self._others else events
+        return events.filter(any_of(self._tables))
+
+
+def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:
+    """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
+
+    Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
+
+    Args:
+        frame: The DataFrame.
+        held: Its end frees the memory of the workers.
+        in_driver: Whether the driver holds the rows.
+    """
+    if in_driver and _is_made_from_arrow(type(frame)):
+        return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
+    rows = frame.localCheckpoint(eager=False)
+    plan = getattr(rows, "_jdf", None)
+    if plan is not None:  # On Connect the server frees the memory when the client has forgotten the DataFrame.
+        held.callback(plan.queryExecution().analyzed().rdd().unpersist, False)
+    return rows
+
+
+def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """A DataFrame of one partition with rows of the driver."""
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
+    """A DataFrame of a few rows. One that is made from Python objects starts Python workers in each of its jobs."""
+    from pyspark.sql import DataFrame
+
+    if _is_made_from_arrow(DataFrame):
+        return local_frame(spark, rows, schema)
+    return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)
+
+
+def _is_made_from_arrow(kind: type[DataFrame]) -> bool:
+    """Whether this Spark makes a DataFrame from Arrow. Spark 3.5 does not."""
+    return hasattr(kind, "toArrow")

@@ -1,0 +1,211 @@
+"""Blocks of changes: the messages of a known table are decoded while their envelopes are read.
+
+A block is an Arrow stream in the place of the messages, which are read from the source again when they are needed: for
+a table whose columns have changed, for a statement between the changes, for quarantine. So most messages are in one
+pass only, and never in Spark's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import ExitStack
+from copy import copy
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder, ChangeReader, indices_of, taken
+from towpath.lakehouse.reading.events import BLOCK, CHANGE, EVENT
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from towpath.lakehouse.reading.source_tables import SourceTable
+
+_BLOCK_SIZE = 256 << 10
+"""Bytes of a block, so that a few of them are a record batch of usual size."""
+
+BLOCKS_IN_BATCH = 64
+"""How many events a task gets in one record batch, if there are blocks among them."""
+
+_GROUP = ("database", "table", "declared", "topic")
+
+
+@dataclass(frozen=True)
+class KnownTable:
+    """A table whose messages are decoded as soon as they are read."""
+
+    decoder: ChangeDecoder
+    declared: frozenset[int]
+    """The hashes of the declarations for which the decoder was made."""
+
+    def after(self, former: KnownTable | None) -> KnownTable:
+        """With the declarations of earlier batches, for which the decoder was the same."""
+        is_same = former is not None and former.decoder.decodes_as == self.decoder.decodes_as
+        return replace(self, declared=self.declared | former.declared) if former and is_same else self
+
+
+KnownTables = Mapping[tuple[str | None, str], KnownTable]
+"""By database and name."""
+
+FormerlyKnown = Mapping[tuple[str | None, str], KnownTable | None]
+"""The tables of a batch that were known before it, by database and name."""
+
+_WORTH_KNOWING = 1_000
+"""How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
+
+
+class LearnedTables:
+    """The tables of the last batches that had many messages."""
+
+    def __init__(self) -> None:
+        self._tables: dict[tuple[str | None, str], KnownTable] = {}
+
+    def with_declarations(self, learned: Set[int]) -> KnownTables:
+        """The tables for the next batch, with those of their declarations that have not been forgotten."""
+        return {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
+
+    def take(self, tables: Iterable[SourceTable]) -> FormerlyKnown:
+        """What is known of the tables of a batch, which have to be learned again."""
+        return {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
+
+    def learn(self, table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> None:
+        """Decode the next messages of a table with their envelopes, if there are many."""
+        if table.messages >= _WORTH_KNOWING and not table.slices and isinstance(reader, ChangeDecoder):
+            known = KnownTable(reader, table.declared)
+            self._tables[table.name_key] = known.after(former.get(table.name_key))
+
+
+class BatchEvents:
+    """The events of a batch, with blocks or with all messages."""
+
+    def __init__(self, read: Callable[[KnownTables], DataFrame], known: KnownTables, held: ExitStack) -> None:
+        """Read a batch.
+
+        Args:
+            read: Reads the events, those of known tables as blocks.
+            known: The known tables.
+            held: Its end frees the memory of the workers.
+        """
+        self._read, self._held = read, held
+        self._lock = Lock()
+        self.frame = self._persisted(known)
+        self._with_messages = None if known else self.frame
+
+    def of(self, frame: DataFrame) -> BatchEvents:
+        """Return some of the events, without blocks."""
+        found = copy(self)
+        found.frame = found._with_messages = frame
+        return found
+
+    def with_messages(self) -> DataFrame:
+        """The events without blocks. If there are any, the batch is read again."""
+        with self._lock:
+            if self._with_messages is None:
+                self._with_messages = self._persisted({})
+            return self._with_messages
+
+    def _persisted(self, known: KnownTables) -> DataFrame:
+        return self.held(self._read(known))
+
+    def held(self, frame: DataFrame) -> DataFrame:
+        """Keep a DataFrame in the memory of the workers until the batch ends."""
+        frame = frame.persist()
+        self._held.callback(frame.unpersist)
+        return frame
+
+
+def made_blocks(table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> bool:
+    """Whether the blocks of a table, if it has any, have the changes that a reader makes."""
+    known = former.get(table.name_key) if table.in_blocks else None
+    return known is not None and isinstance(reader, ChangeDecoder) and known.decoder.decodes_as == reader.decodes_as
+
+
+def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The changes in blocks, which are in the column `value`."""
+    for block in events.column("value"):
+        yield from pa.ipc.open_stream(block.as_buffer())
+
+
+@dataclass(frozen=True)
+class BlockReader:
+    """Reads the changes of blocks in the place of the decoder that made them: a `ChangeReader`."""
+
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for events in batches:
+            yield from read_blocks(events)
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in blocks."""
+        return read_blocks(messages)
+
+
+def are_insufficient(found: Iterable[Row]) -> bool:
+    """Whether the messages of blocks are needed: a table has others, which declare other columns, or empty it.
+
+    Args:
+        found: The events by kind and table.
+    """
+    kinds: dict[tuple[str | None, str], set[str]] = {}
+    for row in found:
+        kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])
+    return any({BLOCK, CHANGE} <= one for one in kinds.values())
+
+
+def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
+    """Events, those that are rows of known tables as blocks."""
+    is_row = pc.equal(events.column("kind"), CHANGE)
+    rows = pa.table({name: events.column(name) for name in _GROUP} | {"at": indices_of(events)})
+    groups = rows.filter(is_row).group_by(list(_GROUP), use_threads=False).aggregate([("at", "list")])
+    is_left = pa.repeat(True, len(events))
+    for database, name, declared, _, indices in zip(*(groups[one] for one in [*_GROUP, "at_list"]), strict=True):
+        table = known.get((database.as_py(), name.as_py()))
+        if table is None or declared.as_py() not in table.declared:
+            continue
+        at = indices.values
+        try:
+            blocks = _blocks(taken(events, at), table.decoder)
+        except Exception:  # it happens again where only this table has to suffer from it
+            continue
+        yield from blocks
+        is_left = pc.and_(is_left, pc.invert(pc.is_in(rows["at"].combine_chunks(), at)))
+    if left := pc.sum(is_left).as_py():
+        yield events if left == len(events) else events.filter(is_left)
+
+
+def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
+    """The events of one table as blocks, in batches of bounded size. The first block has all the counts."""
+    parts = list(decoder.decode_batches(events.select(list(READ))))
+    shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
+    shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
+    counts = {name: pc.sum(events.column(name)).as_py() for name in ("messages", "rows", "size")}
+    found = []
+    for changes in parts or [pa.RecordBatch.from_pylist([], decoder.schema)]:
+        rows = []
+        for block in _streams(changes):
+            rows.append({**shared, **counts, "value": block})
+            counts = dict.fromkeys(counts, 0)
+        found.append(pa.RecordBatch.from_pylist(rows, EVENT))
+    return found
+
+
+def _streams(changes: pa.RecordBatch) -> list[bytes]:
+    """Changes as Arrow streams of bounded size."""
+    rows = max(1, _BLOCK_SIZE * len(changes) // max(1, changes.nbytes))
+    return [stream(changes.slice(start, rows)) for start in range(0, max(1, len(changes)), rows)]
+
+
+def stream(changes: pa.RecordBatch) -> bytes:
+    """Changes as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, changes.schema) as writer:
+        writer.write_batch(changes)
+    return bytes(sink.getvalue())

@@ -1,0 +1,420 @@
+"""The frame of changes that is merged: the table's columns in one struct, and columns of our own beside it.
+
+A table may have columns of any name, because its columns are never beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.lakehouse.reading.moved_keys import MovedKeys
+from towpath.lakehouse.reading.schemas import table_names
+from towpath.lakehouse.tables.sql import column
+from towpath.spark.types import struct_type
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from towpath.literals import Dialect, Field
+
+REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
+"""The columns that `structured` needs."""
+
+COLUMNS = "columns"
+"""The struct with the table's columns."""
+
+MESSAGE = {
+    "value": pa.binary(),
+    "key": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+"""The columns of Spark's Kafka source that are read, with their types."""
+
+READ = {**MESSAGE, "rows_read": pa.list_(pa.int32())}
+"""The columns that changes are read from: a message, and the numbers of the rows to read; null: all of them."""
+
+PLACE = ("topic", "partition", "offset", "timestamp")
+"""The columns that identify a Kafka record. A topic that is recreated has its offsets again, with later timestamps."""
+
+SOURCE = {
+    "commit_ts": pa.int64(),
+    "server_id": pa.int64(),
+    "file": pa.string(),
+    "position": pa.int64(),
+    "message_id": pa.int64(),
+}
+"""The fields of `source` that order changes."""
+
+ERROR = {"kind": pa.string(), "message": pa.string(), "column": pa.string(), "byte": pa.int64()}
+"""The fields of `error`."""
+
+ENVELOPE = frozenset(
+    "_" + name
+    for name in [
+        "op",
+        "database",
+        "schema",
+        "table",
+        "primary_key",
+        "changed",
+        "missing_columns",
+        "event_time",
+        "produced_time",
+        "sql",
+        "table_changes",
+        "column_types",
+        "jdbc_types",
+        "source",
+        "row",
+        "sequence",
+        "error",
+        "corrupt_record",
+    ]
+)
+"""Every envelope column of layout "upsert"."""
+
+_KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
+_NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
+
+INDEX = "_message"
+"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
+
+_OMITTING = "dms-json"
+"""The dialect that omits columns which are null in each image."""
+
+_FIELDS: tuple[Field, ...] = (
+    "_op",
+    "_event_time",
+    "_produced_time",
+    "_sequence",
+    "_source",
+    "_row",
+    "_missing_columns",
+    "_error",
+    "_schema",
+)
+
+
+def change_schema(columns: pa.DataType) -> pa.Schema:
+    """The columns of a frame of changes; `columns` is the type of the table's struct."""
+    fields: dict[str, pa.DataType] = {
+        "op": pa.string(),
+        COLUMNS: columns,
+        "missing": pa.list_(pa.string()),
+        "partial": pa.bool_(),
+        "key_only": pa.bool_(),
+        "event_time": pa.timestamp("us", "UTC"),
+        "produced_time": pa.timestamp("us", "UTC"),
+        "source": pa.struct(list(SOURCE.items())),
+        "row": pa.int32(),
+        "step": pa.int64(),
+        "error": pa.struct(list(ERROR.items())),
+        "message": pa.binary(),
+        "message_key": pa.binary(),
+        **{name: MESSAGE[name] for name in PLACE},
+        "label": pa.string(),
+    }
+    return pa.schema(list(fields.items()))
+
+
+class ChangeReader(Protocol):
+    """Reads changes of one table from messages, or from what has been decoded of them; a function for `mapInArrow`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a frame of changes."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, which have the columns of `READ`."""
+
+
+class ChangeDecoder:
+    """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        schema: Any,
+        options: Mapping[str, Any],
+        table: tuple[str | None, str] | None = None,
+        keys: Sequence[str] = (),
+        *,
+        keeps_messages: bool = False,
+        label: str | None = None,
+    ) -> None:
+        """As `towpath.Decoder`.
+
+        Args:
+            dialect: The dialect.
+            schema: The table's columns.
+            options: More arguments of `towpath.Decoder`.
+            table: The database and the name of the only table, as `table_name` has it.
+            keys: The columns of the key, if its messages do not declare them.
+            keeps_messages: Whether each change has its message, not only one that may become a dead letter by itself.
+            label: The table that its rows say they are of; None: none.
+        """
+        from towpath.decoder import Decoder
+
+        self._table, self._keeps_messages, self._label = table, keeps_messages, label
+        self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys), label))
+        """The same for decoders that decode alike."""
+
+        # MySQL compares the names of columns without case.
+        settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
+        # Without a dot in its name, the options have filtered for it.
+        fields: Sequence[Field] = (*_FIELDS, "_table") if table and "." in table[1] else _FIELDS
+        self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=fields, **settings)
+        self._declarations = Decoder(
+            dialect, schema, row_column=COLUMNS, fields=["_missing_columns", "_column_types"], **settings
+        )
+        self._aliases = {former.lower(): now for former, now in (options.get("aliases") or {}).items()}
+        columns = self._decoder.schema.field(COLUMNS)
+        self.schema: pa.Schema = change_schema(columns.type)
+        names = {one.name.lower() for one in columns.type}
+        known = [name for name in keys if name.lower() in names]  # another one is an error of the merge
+        self._moved = MovedKeys(dialect, columns, INDEX, known, settings) if known else None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for messages in batches:
+            yield from self.decode_batches(messages)
+
+    def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The changes in messages, which have the columns of `READ`, in batches of bounded size."""
+        indexed = with_index(messages)
+        for rows in self._decoder.decode_batches(indexed):
+            columns = by_name(rows)
+            changes, indices = self._changes(indexed, columns), columns[INDEX]
+            masks = (self._is_of_table(columns), _is_read(indexed, columns), _are_rows(columns))
+            if found := [one for one in masks if one is not None]:
+                is_own = reduce(pc.and_, found)
+                changes, indices = changes.filter(is_own), indices.filter(is_own)
+            yield self._moved.split(indexed, changes, indices) if self._moved else changes
+
+    def _is_of_table(self, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+        """Which changes are not those of a table of the same name in another schema; None if there can be none."""
+        schemas = rows["_schema"]
+        if self._table is None or ("_table" not in rows and schemas.null_count == len(schemas)):
+            return None
+        database, name = self._table
+        tables = rows.get("_table", pa.repeat(name, len(schemas)))
+        names = table_names(tables, schemas, pa.repeat(pa.scalar(database, pa.string()), len(schemas)), rows["_source"])
+        return pc.equal(names, name)
+
+    def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
+        index = rows[INDEX]
+        rows["_missing_columns"] = _without_omitted(rows)
+        incomplete = self._incomplete(messages, rows)
+        is_update = pc.equal(rows["_op"], "update")
+        partial = pc.and_(incomplete, is_update)
+        # The rest of a row whose key was changed is in no message.
+        key_only = pc.or_(_key_only(rows["_source"]), pc.and_(incomplete, pc.invert(is_update)))
+        # A delete that lacks columns may lack some of the key.
+        needs_message = pc.or_(
+            pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
+        )
+        of_message = index if self._keeps_messages else pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
+        columns = {
+            "op": rows["_op"],
+            COLUMNS: rows[COLUMNS],
+            "missing": rows["_missing_columns"],
+            "partial": partial,
+            "key_only": key_only,
+            "event_time": rows["_event_time"],
+            "produced_time": rows["_produced_time"],
+            "source": _part(rows["_source"], SOURCE),
+            "row": rows["_row"],
+            "step": pc.struct_field(rows["_sequence"], "row"),
+            "error": _part(rows["_error"], ERROR),
+            "message": messages.column("value").take(of_message),
+            "message_key": messages.column("key").take(of_message),
+            **{name: messages.column(name).take(index) for name in PLACE},
+            "label": pa.repeat(pa.scalar(self._label, pa.string()), len(rows["_op"])),
+        }
+        return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
+
+    def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
+        """Whether each row of an update lacks columns that its own message declares, or that it declares none of.
+
+        PostgreSQL does not log large values that an update of the key leaves as they are, and Debezium writes such an
+        update as a delete and an insert. Its messages without declarations may be older than a column.
+        """
+        lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
+        is_insert = pc.equal(rows["_op"], "insert")
+        # The second half of an update that changes the key.
+        is_moved = pc.equal(pc.bit_wise_and(pc.struct_field(rows["_sequence"], "row"), 1), 1)
+        of_update = pc.or_(pc.equal(rows["_op"], "update"), pc.and_(is_insert, is_moved))
+        of_postgresql = pc.fill_null(pc.equal(pc.struct_field(rows["_source"], "connector"), "postgresql"), False)
+        lacks = pc.and_(lacks, pc.or_(of_update, pc.and_(is_insert, of_postgresql)))
+        if not pc.any(lacks).as_py():
+            return lacks
+        # The rows are those of consecutive messages; a message's rows are never divided.
+        first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
+        found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
+        each = (found["_missing_columns"], found["_column_types"], of_update)
+        declared = zip(*(one.to_pylist() for one in each), strict=True)
+        return pc.and_(lacks, pa.array([self._is_incomplete(*one) for one in declared], pa.bool_()))
+
+    def _is_incomplete(
+        self, missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None, of_update: bool | None
+    ) -> bool:
+        """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
+        declared = {self._aliases.get(name.lower(), name).lower() for name, _ in types or ()}
+        return any((of_update if not declared else name.lower() in declared) for name in missing or ())
+
+
+def _are_rows(rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+    """Which changes are not truncates, which are statements; None if all are."""
+    are_rows = pc.not_equal(rows["_op"], "truncate")
+    return None if pc.all(are_rows).as_py() else are_rows
+
+
+def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
+    """Which rows of their messages are read; None if all are."""
+    read = messages.column("rows_read")
+    if read.null_count == len(read):
+        return None
+    wanted = _row_ids(pc.list_parent_indices(read), pc.list_flatten(read))
+    return pc.or_(pc.is_null(read).take(rows[INDEX]), pc.is_in(_row_ids(rows[INDEX], rows["_row"]), wanted))
+
+
+def _row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
+    return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
+
+
+def indices_of(rows: Sized) -> pa.Int64Array:
+    """0, 1 and so on: the indices of rows."""
+    return _range(len(rows))
+
+
+@lru_cache(16)  # making it takes longer than most of what is done with it, and most batches have the same length
+def _range(count: int) -> pa.Int64Array:
+    return pa.array(range(count), pa.int64())
+
+
+def taken(rows: Any, indices: pa.Int64Array) -> Any:
+    """Rows of an array or a record batch, which are not copied if they are all in their order."""
+    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
+    return rows if is_all else rows.take(indices)
+
+
+def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages with the column `INDEX`."""
+    return messages.append_column(INDEX, indices_of(messages))
+
+
+def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:
+    """The missing columns of rows. Those that an update of DMS omits are null, or empty text: its rows are whole."""
+    omits = pc.and_(pc.equal(rows["_op"], "update"), pc.equal(pc.struct_field(rows["_source"], "dialect"), _OMITTING))
+    missing = rows["_missing_columns"]
+    return pc.if_else(omits, pa.scalar(None, missing.type), missing) if pc.any(omits).as_py() else missing
+
+
+def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:
+    lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
+    return pc.and_(lacks, pc.equal(rows["_op"], "delete"))
+
+
+def _key_only(source: pa.StructArray) -> pa.Array:
+    """Whether TiCDC sent only the key of a row."""
+    handle_key_only = pc.fill_null(pc.struct_field(source, "handle_key_only"), False)
+    return pc.or_(handle_key_only, pc.is_valid(pc.struct_field(source, "claim_check")))
+
+
+def _part(struct: pa.StructArray, fields: Mapping[str, pa.DataType]) -> pa.StructArray:
+    arrays = [pc.struct_field(struct, name) for name in fields]
+    return pa.StructArray.from_arrays(
+        arrays, fields=[pa.field(*field) for field in fields.items()], mask=pc.is_null(struct)
+    )
+
+
+def structured(changes: DataFrame) -> DataFrame:
+    """A frame of changes from what `towpath.spark.decode(..., layout="upsert")` returns.
+
+    The columns of the table are those between `_op` and the rest of the envelope, and those that the user appended.
+    """
+    from pyspark.sql import functions as f
+
+    names = table_columns(changes)
+    after = changes.columns[_schema_end(changes) :]
+    kinds = {field.name: field.dataType for field in struct_type(change_schema(pa.struct([])))}
+
+    def own(name: str, kind: str) -> Column:
+        return f.col(column(name)) if name in after else f.lit(None).cast(kinds[kind])
+
+    def kafka(name: str, kind: str) -> Column:
+        found = next((kept for kept in (f"_{name}", name) if kept in after), None)
+        return (f.col(column(found)) if found else f.lit(None)).cast(kinds[kind])
+
+    def part(struct: str, fields: Mapping[str, pa.DataType]) -> Column:
+        of_struct = struct_type(pa.schema(list(fields.items())))
+        known = changes.select(f"{struct}.*").columns if struct in after else []
+        parts = (
+            (f.col(column(struct, field.name)) if field.name in known else f.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in of_struct
+        )
+        return f.struct(*parts)
+
+    is_whole = f.expr(f"_source.dialect = '{_OMITTING}' AND _op = 'update'") if "_source" in after else f.lit(False)
+    missing = f.when(~f.coalesce(is_whole, f.lit(False)), own("_missing_columns", "missing"))
+    lacks = f.coalesce(f.size(missing) > 0, f.lit(False))
+    key_only = f.expr("coalesce(_source.handle_key_only OR _source.claim_check IS NOT NULL, false)")
+    # The second half of an update that changes the key.
+    is_moved = f.expr("_op = 'insert' AND _sequence.row % 2 = 1")
+    columns = {
+        "op": f.col("_op"),
+        COLUMNS: f.struct(*(f.col(column(name)).alias(name) for name in names)),
+        "missing": missing,
+        "partial": lacks & (f.col("_op") == "update"),
+        "key_only": (key_only if "_source" in after else f.lit(False)) | (lacks & is_moved),
+        "event_time": own("_event_time", "event_time"),
+        "produced_time": own("_produced_time", "produced_time"),
+        "source": part("_source", SOURCE),
+        "row": own("_row", "row"),
+        "step": f.col("_sequence.row"),
+        "error": f.when(f.col("_error").isNotNull(), part("_error", ERROR)),
+        "message": f.coalesce(f.col("_corrupt_record"), kafka("value", "message")),
+        "message_key": kafka("key", "message_key"),
+        **{name: kafka(name, name) for name in PLACE},
+        "label": f.lit(None).cast("string"),
+    }
+    declared = [f.col("_primary_key").alias("primary_key")] if "_primary_key" in after else []
+    return changes.select(*(value.alias(name) for name, value in columns.items()), *declared)
+
+
+def has_offsets(changes: DataFrame) -> bool:
+    """Whether a frame that `structured` accepts has Kafka's offsets."""
+    after = changes.columns[_schema_end(changes) :]
+    return "offset" in after or "_offset" in after
+
+
+def table_columns(changes: DataFrame) -> list[str]:
+    """The columns to write to the table: those of the decoder's schema, and those that the user appended."""
+    end = _schema_end(changes)
+    of_schema = [name for name in changes.columns[:end] if name != "_op"]
+    return of_schema + [name for name in changes.columns[end:] if name not in _NOT_OF_TABLE]
+
+
+def _schema_end(changes: DataFrame) -> int:
+    """Index after the columns of the schema: layout "upsert" has `_op`, the schema, and the rest of the envelope."""
+    return min(at for at, name in enumerate(changes.columns) if name in ENVELOPE and name != "_op")

@@ -1,0 +1,110 @@
+"""Divides the events of a batch by the statements about their tables.
+
+A message may have rows from before a statement and from after it, wherever the statement is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath._towpath import statement_bounds
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.order.order_arrays import ORDER, order_values
+from towpath.lakehouse.reading.changes import INDEX, MESSAGE, PLACE, READ, by_name, with_index
+from towpath.lakehouse.reading.envelopes import ROW_CHANGES, envelope_decoder, events_of, with_schemas
+from towpath.lakehouse.reading.events import EVENT
+from towpath.spark.requirements import map_in_arrow
+from towpath.spark.types import struct_type
+from towpath.workers import begin_task
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.literals import Dialect
+
+_NAME = ("database", "table")
+
+
+def divided(
+    events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]], dialect: Dialect, **options: Any
+) -> DataFrame:
+    """Divide the events of changes of tables, so that the rows of each are after the same statements.
+
+    Args:
+        events: The events, without blocks.
+        places: The places of the statements about each table, in their order.
+        dialect: As for `towpath.Decoder`.
+        **options: As for `towpath.Decoder`.
+    """
+    statements = {name: pa.array([dict(one.fields) for one in found], ORDER) for name, found in places.items()}
+    divider = EventDivider(dialect, options, statements)
+    return map_in_arrow(events.select(*_NAME, *READ), divider, struct_type(EVENT))
+
+
+class EventDivider:
+    """Divides events of changes; a function for `mapInArrow`."""
+
+    def __init__(
+        self, dialect: Dialect, options: Mapping[str, Any], statements: Mapping[tuple[str, str], pa.StructArray]
+    ) -> None:
+        """Make the decoder.
+
+        Args:
+            dialect: As for `towpath.Decoder`.
+            options: As for `towpath.Decoder`.
+            statements: The order values of the statements about each table, in their order.
+        """
+        self._decoder, self._statements = envelope_decoder(dialect, **options), statements
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for batch in batches:
+            yield from self.decode_batches(batch)
+
+    def decode_batches(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The events, each divided by the statements about its table."""
+        messages = events.select(list(MESSAGE))
+        for found in self._decoder.decode_batches(with_index(messages)):
+            decoded = with_schemas(found)
+            rows = decoded.filter(_are_of_event(decoded, events))
+            if len(rows):
+                yield events_of(rows, messages, self._slices(rows, messages))
+
+    def _slices(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.Array:
+        """The slice of each row: its bounds as text."""
+        orders = order_values(_ordered(rows, messages))
+        names = pa.table({name: rows.column(name) for name in _NAME} | {"at": pa.array(range(len(rows)))})
+        groups = names.group_by(list(_NAME), use_threads=False).aggregate([("at", "list")])
+        parts, indices = [], []
+        for database, name, at in zip(*(groups[one] for one in (*_NAME, "at_list")), strict=True):
+            statements = self._statements[database.as_py() or "", name.as_py()]
+            bounds = statement_bounds(orders.take(at.values), statements)
+            parts.append(pc.binary_join_element_wise(*(one.cast(pa.string()) for one in bounds.columns), "/"))
+            indices.append(at.values)
+        return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(indices)))
+
+
+def _are_of_event(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows are changes of the table of their event."""
+    wanted = events.select(list(_NAME)).take(decoded.column(INDEX))
+    is_change = pc.is_in(decoded.column("op"), pa.array(ROW_CHANGES))
+    is_failed = pc.is_valid(decoded.column("error"))
+    one, other = decoded.column("database").cast(pa.string()), wanted.column("database")
+    of_database = pc.or_(pc.equal(one, other).fill_null(False), pc.and_(pc.is_null(one), pc.is_null(other)))
+    of_table = pc.equal(decoded.column("table"), wanted.column("table")).fill_null(False)
+    return pc.and_(pc.and_(is_change.fill_null(False), pc.invert(is_failed)), pc.and_(of_database, of_table))
+
+
+def _ordered(rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of which order values are made."""
+    columns = by_name(rows)
+    places = {name: messages.column(name).take(columns[INDEX]) for name in PLACE}
+    step = pc.multiply(columns["row"].cast(pa.int64()), 2)
+    names = ("op", "event_time", "produced_time", "source")
+    label = pa.nulls(len(rows), pa.string())
+    return pa.record_batch({**{name: columns[name] for name in names}, **places, "step": step, "label": label})

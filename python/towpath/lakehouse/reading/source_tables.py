@@ -1,0 +1,185 @@
+"""Which tables a batch changes, and what its events say about each of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
+from operator import or_
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.log.timeline import Columns
+from towpath.lakehouse.merging.jobs import FEW_ROWS, session_settings
+from towpath.lakehouse.reading.declarations import Declaration
+from towpath.lakehouse.reading.events import BLOCK, CHANGE
+from towpath.lakehouse.reading.schemas import name_pattern
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+_ROWS_PER_TASK, _BYTES_PER_TASK = 100_000, 256 << 20
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """What the messages of a batch say about one table."""
+
+    database: str | None
+    name: str
+    topics: frozenset[str]
+    messages: int
+    rows: int
+    size: int
+    """Bytes of the messages."""
+    has_commit: bool
+    in_log: bool
+    declarations: tuple[Declaration, ...]
+    declared: frozenset[int]
+    """The hashes of the declarations."""
+    in_blocks: bool
+    """Whether its events are blocks."""
+    slices: frozenset[str] = frozenset()
+    """The slices of its events; empty if the events are not sliced."""
+    columns: Columns = field(default_factory=Columns, compare=False)
+    """What later statements made of its columns."""
+    cuts: frozenset[int] = field(default=frozenset(), compare=False)
+    """The cuts at which its rows may have been written; empty: after all statements."""
+    former: tuple[str | None, str] | None = None
+    """The name that the table had, and its events have; None: it is the current one."""
+    is_gone: bool = False
+    """Whether later statements removed its rows."""
+    is_put_away: bool = False
+    """Whether another table got its name in the same statement."""
+    dropped: str | None = field(default=None, compare=False)
+    """The statement that dropped the table later."""
+    doubt: str | None = None
+    """Why it is not sure that its rows belong here, as they are."""
+    parts: tuple[SourceTable, ...] = ()
+    """The parts that its rows were read in, the oldest first, if statements are between them."""
+
+    @property
+    def name_key(self) -> tuple[str | None, str]:
+        """The name as events have it."""
+        return self.former or (self.database, self.name)
+
+    @property
+    def events(self) -> list[tuple[str | None, str, str | None]]:
+        """The database, table and slice of its events. The slice is null if they are not sliced."""
+        return [(*self.name_key, one) for one in self.slices or (None,)]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name as statements have it."""
+        return self.database or "", self.name
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether it is known what later statements made of each of its rows, without a look at their values."""
+        is_here = not (self.is_gone or self.is_put_away or self.dropped or self.doubt)
+        return is_here and not self.columns.types and not any(one.unknown for one in self.columns.added.values())
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks its changes ask for."""
+        return max(1, -(-self.rows // _ROWS_PER_TASK), -(-self.size // _BYTES_PER_TASK))
+
+    @property
+    def full_name(self) -> str:
+        """The name in `keys`, `schemas` and `table_options`."""
+        return f"{self.database}.{self.name}"
+
+    def condition(self) -> Column:
+        """True for the events of this table's changes."""
+        if self.parts:
+            return any_of(self.parts)
+        from pyspark.sql import functions as f
+
+        database, name = self.name_key
+        of_database = f.col("database").eqNullSafe(f.lit(database))
+        of_table = f.col("kind").isin(CHANGE, BLOCK) & of_database & (f.col("table") == name)
+        return of_table & f.col("slice").isin(*self.slices) if self.slices else of_table
+
+    def filter_options(self) -> dict[str, str]:
+        """Options of a decoder that filters for this table."""
+        database, name = self.name_key
+        of_database = {"database": re.escape(database)} if database else {}
+        return {"table": name_pattern(name), **of_database}
+
+
+def summary(events: DataFrame, *more: str) -> list[Row]:
+    """The tables in the batch by kind of event, topic and declaration.
+
+    Args:
+        events: The events.
+        more: More columns to group by.
+    """
+    from pyspark.sql import functions as f
+
+    groups = events.groupBy("kind", "database", "table", "topic", "declared", *more)
+    with session_settings(events.sparkSession, FEW_ROWS):
+        # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
+        return groups.agg(
+            *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
+            f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
+            f.max("in_log").alias("in_log"),
+        ).collect()
+
+
+def source_tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
+    """The tables whose rows change, those with the most changes first."""
+    groups: dict[tuple[str | None, str], list[Row]] = {}
+    for row in found:
+        if row["kind"] in (CHANGE, BLOCK):
+            groups.setdefault((row["database"], row["table"]), []).append(row)
+    tables = [_table(database, name, rows, declarations) for (database, name), rows in groups.items()]
+    return sorted(tables, key=lambda table: -table.rows)
+
+
+def _table(database: str | None, name: str, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
+    return SourceTable(
+        database,
+        name,
+        frozenset(row["topic"] or "" for row in rows),
+        messages=sum(row["messages"] for row in rows),
+        rows=sum(row["rows"] for row in rows),
+        size=sum(row["size"] for row in rows),
+        has_commit=any(row["has_commit"] for row in rows),
+        in_log=any(row["in_log"] for row in rows),
+        declarations=tuple(
+            dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
+        ),
+        declared=frozenset(row["declared"] for row in rows),
+        in_blocks=any(row["kind"] == BLOCK for row in rows),
+    )
+
+
+def joined(parts: Sequence[SourceTable]) -> SourceTable:
+    """Return the table that the rows of all parts belong to.
+
+    Args:
+        parts: The parts, the oldest first.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return replace(
+        parts[-1],
+        messages=sum(one.messages for one in parts),
+        rows=sum(one.rows for one in parts),
+        size=sum(one.size for one in parts),
+        has_commit=any(one.has_commit for one in parts),
+        in_log=any(one.in_log for one in parts),
+        declarations=tuple(dict.fromkeys(chain.from_iterable(one.declarations for one in parts))),
+        slices=frozenset(chain.from_iterable(one.slices for one in parts)),
+        columns=Columns(),
+        former=None,
+        parts=tuple(parts),
+    )
+
+
+def any_of(tables: Iterable[SourceTable]) -> Column:
+    """True for the events of changes of some tables."""
+    from pyspark.sql import functions as f
+
+    return reduce(or_, (one.condition() for one in tables), f.lit(False))

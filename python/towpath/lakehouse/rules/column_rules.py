@@ -1,0 +1,249 @@
+"""Which columns of a table its target has, and which of them are masked: the argument `columns` of `replicate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.statements import AddColumn, ChangeColumn, ModifyColumn, RenameColumn
+from towpath.lakehouse.tables.sql import Sql, column, expressions, sql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from towpath.lakehouse.statements import Action
+
+_RULES = ("include", "exclude", "mask")
+
+_PLAIN = "value"
+"""The mask that changes no value: with it, a rule names a column that the target gets as it is."""
+
+
+class Rule(NamedTuple):
+    """What a target has of a column."""
+
+    is_kept: bool = True
+    mask: str | None = None
+    """An expression of `value`."""
+    is_known: bool = True
+    """Whether a rule names the column, or a statement added it."""
+    names: frozenset[str] = frozenset()
+    """The names that the column has and had, in lower case."""
+
+    def and_that(self, older: Rule) -> Rule:
+        """Return what both leave of a column. Of two expressions, this one's is taken."""
+        is_kept, is_known = self.is_kept and older.is_kept, self.is_known and older.is_known
+        mask = older.mask if self.mask is None else self.mask
+        return Rule(is_kept, mask, is_known, self.names | older.names)
+
+
+@dataclass(frozen=True)
+class ColumnRules:
+    """The rules that a user gave for one name of a table. Names are in lower case: MySQL compares them without case."""
+
+    include: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    mask: Mapping[str, str] = field(default_factory=dict)
+    """Expressions of `value`."""
+
+    @classmethod
+    def of(cls, table: str, rules: Mapping[str, Any]) -> ColumnRules:
+        """Check the rules that a user gave.
+
+        Raises:
+            ValueError: A rule is not known, or has another type.
+        """
+        for name, rule in rules.items():
+            if name not in _RULES:
+                raise ValueError(f"columns: {table}: {name!r} is not a rule; the rules are {', '.join(_RULES)}")
+            if isinstance(rule, str) or not isinstance(rule, Iterable):
+                raise ValueError(f"columns: {table}: {name}: expected a collection, not {rule!r}")
+        mask = rules.get("mask", {})
+        if not isinstance(mask, Mapping):
+            raise ValueError(f"columns: {table}: mask: expected a mapping from columns to expressions of value")
+        include = rules.get("include")
+        return cls(
+            None if include is None else _lower(include),
+            _lower(rules.get("exclude", ())),
+            {name.lower(): expression for name, expression in mask.items()},
+        )
+
+    def rule(self, name: str) -> Rule:
+        """Return what it says about a column, in lower case."""
+        is_kept = name not in self.exclude and (self.include is None or name in self.include)
+        return Rule(is_kept, self.mask.get(name), name in {*self.exclude, *self.mask, *(self.include or ())})
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The columns that it excludes or masks."""
+        return self.exclude | {name for name, expression in self.mask.items() if expression != _PLAIN}
+
+
+@dataclass(frozen=True)
+class TableRules:
+    """What the target of a table has of its columns."""
+
+    find: Callable[[str], Rule] = lambda _: Rule()
+    """Returns the rule for a column, in lower case."""
+    hidden: frozenset[str] = frozenset()
+    """The columns that rules exclude or mask, by any name of the table, in lower case."""
+    dropped: frozenset[str] = frozenset()
+    """The columns that statements dropped, in lower case."""
+    left_out: frozenset[str] = frozenset()
+    """The columns that nothing explains, in lower case."""
+
+    @property
+    def why_left_out(self) -> str:
+        """Why columns are left out that nothing explains, and the cure; empty if there are none."""
+        names = ", ".join(sorted(self.left_out))
+        return names and (
+            f"no statement that was read added {names}, and no rule names it: it is left out; give it a rule in the "
+            "argument columns, such as the mask `value` if it may be read, and rebuild the target"
+        )
+
+    def keeps(self, name: str) -> bool:
+        """Whether the target has a column."""
+        return name.lower() not in self.left_out and self.find(name.lower()).is_kept
+
+    def mask(self, name: str) -> str | None:
+        """Return the expression of `value` that the target has in place of a column."""
+        expression = self.find(name.lower()).mask
+        return None if expression == _PLAIN else expression
+
+    def masks(self, names: Iterable[str]) -> bool:
+        """Whether one of these columns is masked."""
+        return any(self.mask(name) is not None for name in names)
+
+    def denying(
+        self,
+        table: str,
+        declared: Sequence[Collection[str]],
+        known: Collection[str] | None,
+        is_shared: Callable[[], bool] = lambda: False,
+    ) -> TableRules:
+        """Return these rules without the declared columns that nothing explains.
+
+        Args:
+            table: The name of the table, for errors.
+            declared: The columns of each declaration.
+            known: The columns of the target in lower case; None: there is none yet, so the rules are made for what is
+                declared now.
+            is_shared: Returns whether the target may have columns from other tables.
+
+        Raises:
+            ValueError: A declaration lacks a column that is excluded or masked, and no statement says what became of
+                it: it may have any name that nothing explains, and that of a column which the target has.
+        """
+        rules = [{name: self.find(name) for name in sorted(_lower(one))} for one in declared]
+        names = [frozenset().union(*(rule.names for rule in one.values())) for one in rules]
+        hidden, left_out = self.hidden - self.dropped, set()
+        if known is None:
+            hidden &= frozenset().union(*names)
+            known = {name for one in names if hidden <= one for name in one}
+        for of_one, one in zip(names, rules, strict=True):
+            lost = sorted(hidden - of_one)
+            explained = () if lost and is_shared() else known
+            unknown = {name: rule for name, rule in one.items() if rule.is_kept and not rule.is_known}
+            new = [name for name, rule in unknown.items() if rule.names.isdisjoint(explained)]
+            if new and lost:
+                raise ValueError(
+                    f"{table}: the messages declare {', '.join(new)}, of which nothing was read, and not "
+                    f"{', '.join(lost)}, excluded or masked: if it was renamed, give both names a rule in the argument "
+                    "columns; the mask `value` is for a column that may be read. Then apply the rows with "
+                    "towpath.spark.reprocess"
+                )
+            left_out.update(new)
+        return replace(self, left_out=frozenset(left_out))
+
+    def and_those(self, older: TableRules) -> TableRules:
+        """Return what both leave of the columns."""
+        return TableRules(
+            lambda name: self.find(name).and_that(older.find(name)),
+            self.hidden | older.hidden,
+            self.dropped & older.dropped,
+            self.left_out | older.left_out,
+        )
+
+    def kept(self, schema: StructType) -> StructType:
+        """The columns of a schema that the target has."""
+        from pyspark.sql.types import StructType
+
+        return StructType([one for one in schema if self.keeps(one.name)])
+
+    def masked(self, changes: DataFrame) -> DataFrame:
+        """The changes with expressions in place of values."""
+        from pyspark.sql import functions as f
+
+        names = changes.select(f"{COLUMNS}.*").columns
+        if not self.masks(names):
+            return changes
+        expr = expressions(changes.sparkSession)
+        values = (expr(self._value(name, column(COLUMNS, name))).alias(name) for name in names)
+        return changes.withColumn(COLUMNS, f.struct(*values))
+
+    def of_table(self, rows: DataFrame) -> DataFrame:
+        """The same for the rows of a table, without the columns that are left out."""
+        return rows.selectExpr(*self.of_copy(rows.columns, TableRules()))
+
+    def of_copy(self, columns: Sequence[str], former: TableRules, own: Collection[str] = ()) -> list[Sql]:
+        """The columns of a target whose table gets these rules.
+
+        Args:
+            columns: Their names.
+            former: The rules by which they were written.
+            own: Those that are not the source table's.
+        """
+        values = {name: column(name) for name in columns if name in own or self.keeps(name)}
+        plain = [name for name in values if name not in own and former.mask(name) is None]
+        shown = values | {name: self._value(name, values[name]) for name in plain}
+        return [sql("{value} AS {name}", value=shown[name], name=one) for name, one in values.items()]
+
+    def _value(self, name: str, plain: Sql) -> Sql:
+        expression = self.mask(name)
+        # The expression of a lambda function: `value` is its parameter, whatever other columns are called.
+        template = "transform(array({plain}), value -> {expression})[0]"
+        return plain if expression is None else sql(template, plain=plain, expression=Sql(expression))
+
+    def check_key(self, table: str, keys: Sequence[str]) -> None:
+        """Refuse rules after which rows of the source could not be distinguished.
+
+        Raises:
+            ValueError: A column of the key is excluded or masked.
+        """
+        for name in keys:
+            if self.masks([name]) or not self.keeps(name):
+                raise ValueError(f"columns: {table}: the column {name} of the primary key cannot be left out or masked")
+
+    def in_target(self, action: Action, before: TableRules) -> Action | str | None:
+        """Return what an action of a statement does to the target; None if nothing, a text says why it is stale.
+
+        Args:
+            action: The action.
+            before: The rules before it. These are those after it.
+        """
+        if isinstance(action, RenameColumn | ChangeColumn):
+            new = action.new if isinstance(action, RenameColumn) else action.column.name
+            if not before.keeps(action.old):
+                return None
+            mask = before.mask(action.old)
+            if not self.keeps(new) or mask != self.mask(new):
+                return f"the column {action.old} is {new} now, for which the argument columns has another rule"
+            if mask is None:
+                return action
+            return None if action.old.lower() == new.lower() else RenameColumn(action.table, action.old, new)
+        if not isinstance(action, AddColumn | ModifyColumn):
+            return action
+        name, initial = action.column.name, action.column.initial
+        if not self.keeps(name):
+            return None
+        if not self.masks([name]):
+            return action
+        is_null = isinstance(action, ModifyColumn) or (initial is None and not action.column.unknown)
+        return None if is_null else f"the column {name} is masked, and old rows have a value that is in no message"
+
+
+def _lower(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)

@@ -1,0 +1,155 @@
+"""Finds the rules for a table's columns: those of all names that the table and the column have had in the log.
+
+A rule names a table and a column, and both names change: an online migration writes the rows of `users` to `_users_gho`
+and renames this table, and a statement renames the column. What a column is left of is what all of these rules leave.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache, reduce
+from typing import TYPE_CHECKING, TypeVar
+
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.log.timeline import Identity, Name
+from towpath.lakehouse.reading.schemas import without_schema
+from towpath.lakehouse.reading.source_tables import SourceTable
+from towpath.lakehouse.rules.column_rules import ColumnRules, Rule, TableRules
+from towpath.lakehouse.tables.targets import split_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# gh-ost: _x_gho, _x_ghc, _x_del, _x_20240131235959_del. pt-online-schema-change: _x_new, _x_old, with more underscores
+# if these exist. A name that would be too long is that of a shortened x.
+_SUFFIX = "(?:gho|ghc|del|new|old)"
+_COPY = re.compile(rf"(_+)(.+?)(_\d{{14}})?_{_SUFFIX}")
+_LONGEST = 64
+
+
+def originals(table: str) -> list[str]:
+    """The names of tables that an online migration copies under this name."""
+    found = _COPY.fullmatch(table)
+    if found is None:
+        return []
+    underscores, name, time = found.groups()
+    names = [f"{name}{time}", name] if time else [name]
+    return ["_" * count + one for count in range(len(underscores)) for one in names]
+
+
+def is_cut(table: str) -> bool:
+    """Whether a name may have been shortened. Servers count characters, and gh-ost bytes."""
+    return _LONGEST in (len(table), len(table.encode()))
+
+
+def is_copy(table: str, original: str) -> bool:
+    """Whether a name is that of a copy of a table."""
+    found = originals(table)
+    return original in found or (is_cut(table) and any(original.startswith(one) for one in found))
+
+
+_Rule = TypeVar("_Rule")
+
+
+def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Rule | None:
+    """What an argument such as `keys` says about a table: of its name, or else of the table that it is a copy of.
+
+    Or else of its name without a schema.
+    """
+    return next(_all_of(rules, database, table), None)
+
+
+def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> Iterator[_Rule]:
+    name = f"{database or None}.{table}"
+    if name in rules:
+        yield rules[name]
+    yield from (rules[key] for key in _of_other_names(tuple(rules), database, table))
+
+
+@lru_cache(4096)
+def _of_other_names(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
+    """The keys that are names of originals, and of the table without its schema: a mask holds in each schema."""
+    plain = (f"{database or None}.{name}" for name in without_schema(table))
+    return [*_of_original(keys, database, table), *(key for key in plain if key in keys)]
+
+
+@lru_cache(4096)
+def _of_original(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
+    """The keys that are names of tables of which this one is a copy, the longest first."""
+    prefix = f"{database or None}."
+    found = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
+    return sorted(found, key=len, reverse=True)
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The rules for the columns of all tables, by the argument `columns` of `replicate` and the log."""
+
+    spark: SparkSession
+    columns: Mapping[str, ColumnRules]
+    log: StatementLog
+    is_followed: bool = True
+    """Whether rows are led through the statements after them. Else their columns may be those of any time."""
+
+    def of(self, name: Name, cut: int | None = None) -> TableRules:
+        """Return the rules of a table at a cut; None: after all statements."""
+        return self._found([(name, cut)], lambda column: self._rule(name, column, cut))
+
+    def of_rows(self, table: SourceTable) -> TableRules:
+        """Return the rules for rows of a batch, by the current names of their columns.
+
+        They are those of what each column was when a row was written, and of what it is now.
+        """
+        if not self.columns:
+            return TableRules()
+        origin = table.name_key[0] or "", table.name_key[1]
+        cuts = table.cuts or (() if self.is_followed else range(len(self.log.timeline(self.spark, origin).steps) + 1))
+
+        def find(column: str) -> Rule:
+            now = self._rule(table.key, column, None)
+            then = [self._rule(origin, one, cut) for one in table.columns.origins(column) for cut in cuts]
+            is_known = all(one.is_known for one in then) if table.cuts else now.is_known
+            return reduce(Rule.and_that, then, now)._replace(is_known=is_known)
+
+        return self._found([(table.key, None), *((origin, cut) for cut in cuts)], find)
+
+    def tables(self, name: Name, cut: int | None = None) -> list[Name]:
+        """Return the names that a table had, the newest first, and those of tables of which it may be a copy."""
+        return list(dict.fromkeys(table for table, _ in self._identity(name, "", cut).names))
+
+    def _found(self, starts: Sequence[tuple[Name, int | None]], find: Callable[[str], Rule]) -> TableRules:
+        tables = {table for one in starts for table in self.tables(*one)} if self.columns else ()
+        hidden = [rules.hidden for table in tables for rules in _all_of(self.columns, *table)]
+        if not hidden:
+            return TableRules()
+        timeline = self.log.timeline(self.spark, starts[0][0])
+        columns = timeline.columns(starts[0][0], len(timeline.steps))
+        dropped = {name for name, now in columns.names.items() if now is None} - columns.added.keys()
+        return TableRules(cache(find), frozenset().union(*hidden), frozenset(dropped))
+
+    def _rule(self, name: Name, column: str, cut: int | None) -> Rule:
+        identity = self._identity(name, column, cut)
+        found = [rules.rule(one) for table, one in identity.names for rules in _all_of(self.columns, *table)]
+        rule = reduce(Rule.and_that, found, Rule(names=frozenset(one for _, one in identity.names)))
+        return rule._replace(is_known=identity.is_added or any(one.is_known for one in found))
+
+    def _identity(self, name: Name, column: str, cut: int | None) -> Identity:
+        """Return the names of a column, those of the tables of which its table may be a copy too."""
+        timeline = self.log.timeline(self.spark, name)
+        found = timeline.identity(name, column, len(timeline.steps) if cut is None else cut)
+        (database, table), first = found.names[-1]
+        for one in self._originals(database, table):
+            is_beside = self.log.timeline(self.spark, one) is timeline
+            original = self._identity(one, first, found.cut if is_beside else None)
+            found = Identity([*found.names, *original.names], found.cut, found.is_added or original.is_added)
+        return found
+
+    def _originals(self, database: str, table: str) -> list[Name]:
+        """Return the tables that may be copied under a name, also if their names were shortened for it."""
+        names = originals(table)
+        if names and is_cut(table):
+            known = [*self.log.names(self.spark), *map(split_name, self.columns)]
+            names += [one for of, one in known if of == database and is_copy(table, one)]
+        return [(database, one) for one in dict.fromkeys(names)]

@@ -1,0 +1,1 @@
+"""What a query says of tables: states, dead letters, quarantine."""

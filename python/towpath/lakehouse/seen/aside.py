@@ -1,0 +1,136 @@
+"""What cannot be applied: dead letters, and the messages of quarantined tables.
+
+Both are in tables, with the reason, until `towpath.spark.reprocess` applies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.reading.changes import MESSAGE, PLACE
+from towpath.lakehouse.tables.sql import Sql, execute, sql, string, table
+from towpath.lakehouse.tables.tables import append_once, schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from towpath.literals import Dialect
+
+_OF_DEAD_LETTERS = ("message", *PLACE, "row", "reason")
+_OF_QUARANTINE = (*PLACE, "database", "table")
+
+
+@dataclass(frozen=True)
+class Aside:
+    """A table for what cannot be applied."""
+
+    table: str
+    since: datetime | None = None
+    """What it got before this time does not count as there: it is being processed again."""
+
+    def append(self, rows: DataFrame, identity: tuple[str, ...]) -> None:
+        """Append rows, without those that wait there. One that is done may have been applied to another target."""
+        waiting = "done_at IS NULL"
+        if self.since is not None:
+            waiting += f" AND recorded_at >= {_timestamp(self.since)}"
+        append_once(rows, self.table, identity, Sql(waiting))
+
+    def finish(self, spark: SparkSession, name: tuple[str, str], before: datetime) -> None:
+        """What waits of a table, and was recorded before a time, is done."""
+        if schema_of(spark, self.table) is not None:
+            template = "UPDATE {table} SET done_at = current_timestamp() WHERE {waits} AND recorded_at < {before}"
+            values = {"table": table(self.table), "waits": _waits(name), "before": _timestamp(before)}
+            execute(spark, sql(template, **values))
+
+    def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
+        """Whether messages of a table wait that are not older than a place in their partition."""
+        if schema_of(spark, self.table) is None:
+            return False
+        template = (
+            "{waits} AND NOT coalesce("
+            "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
+        )
+        condition = sql(template, waits=_waits(name), place=place.literal())
+        return spark.read.table(table(self.table)).filter(condition).limit(1).count() > 0
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The table of the changes; all fields are None if it is not known."""
+
+    database: str | None = None
+    table: str | None = None
+    target: str | None = None
+    dialect: Dialect | None = None
+
+    def columns(self) -> list[Column]:
+        """Its fields as constants."""
+        from pyspark.sql import functions as f
+
+        fields = {"database": self.database, "table": self.table, "target": self.target, "dialect": self.dialect}
+        return [f.lit(value).cast("string").alias(name) for name, value in fields.items()]
+
+
+def write_dead_letters(
+    rejected: DataFrame, aside: Aside | None, origin: Origin, default: tuple[str, str], problem: str
+) -> None:
+    """Append dead letters to their table.
+
+    Args:
+        rejected: The changes that cannot be applied, or the events that cannot be read.
+        aside: The table of dead letters.
+        origin: The table that the rows are missing in.
+        default: Kind and reason of those that were decoded without an error.
+        problem: The beginning of the error's text.
+
+    Raises:
+        ValueError: There is no table for dead letters. The text is the problem, followed by the first reason.
+    """
+    from pyspark.sql import functions as f
+
+    kind, reason = map(f.lit, default)
+    rows = rejected.select(
+        "message",
+        *PLACE,
+        "row",
+        f.coalesce(f.col("error.kind"), kind).alias("kind"),
+        f.coalesce(f.col("error.message"), reason).alias("reason"),
+        f.col("error.column").alias("column"),
+        f.col("error.byte").alias("byte"),
+        *origin.columns(),
+        f.col("message_key").alias("key"),
+        *_times(),
+    )
+    if aside is None:
+        first = rows.orderBy(*PLACE, "row").select("reason").first()
+        raise ValueError(
+            f"{problem}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
+        )
+    aside.append(rows, _OF_DEAD_LETTERS)
+
+
+def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: str) -> None:
+    """Append the messages of the events of a quarantined table."""
+    from pyspark.sql import functions as f
+
+    rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
+    aside.append(rows.dropDuplicates(list(PLACE)), _OF_QUARANTINE)  # a message may have several events
+
+
+def _waits(name: tuple[str, str]) -> Sql:
+    """True if a row is of a table and not done."""
+    template = "done_at IS NULL AND coalesce(database, '') = {database} AND `table` = {name}"
+    return sql(template, database=string(name[0]), name=string(name[1]))
+
+
+def _timestamp(time: datetime) -> Sql:
+    return Sql(f"timestamp_micros({round(time.timestamp() * 1_000_000)})")
+
+
+def _times() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [f.current_timestamp().alias("recorded_at"), f.lit(None).cast("timestamp").alias("done_at")]

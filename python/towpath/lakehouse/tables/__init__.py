@@ -1,0 +1,1 @@
+"""Tables of Delta and Iceberg, and the targets of source tables."""

@@ -1,0 +1,297 @@
+"""The targets of a query, with what it remembers of them from batch to batch, and how each table's target has to be."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.following.small_target import SmallTarget
+from towpath.lakehouse.history import append_truncate
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.log.timeline import Name
+from towpath.lakehouse.merging.merge import Applier
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.source_tables import SourceTable
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.rules.protection import Protection
+from towpath.lakehouse.seen.aside import Aside, Origin
+from towpath.lakehouse.seen.status import REMOVED, read_tables, read_written
+from towpath.lakehouse.tables import property_texts
+from towpath.lakehouse.tables.sql import Sql
+from towpath.lakehouse.tables.tables import TableSettings, exists, set_properties, table_properties
+from towpath.lakehouse.tables.target_properties import (
+    KEY,
+    PARTIAL,
+    SOURCE,
+    stored_properties,
+)
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, labelled, order_of_rows
+from towpath.lakehouse.tables.targets import Targets, companion, source_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_log = logging.getLogger("towpath.spark")
+
+
+class KnownTargets:
+    """What a query knows of its targets, and what its arguments say about them."""
+
+    def __init__(
+        self,
+        targets: Targets,
+        options: ReplicateOptions,
+        dead_letters: Aside | None,
+        log: StatementLog,
+        in_tasks: TaskMerges,
+        rebuilt: str | None = None,
+    ) -> None:
+        """Know nothing yet.
+
+        Args:
+            targets: The target of each source table.
+            options: The arguments.
+            dead_letters: The table for rows that cannot be applied.
+            log: The statements that were read.
+            in_tasks: Which targets may be written with delta-rs.
+            rebuilt: The target that is rebuilt beside it.
+        """
+        self.options = options
+        self.log = log
+        self.sources: set[tuple[str, str]] = set()
+        """The tables that this process has applied."""
+        self.written: set[str] = set()
+        """The targets that this process has written."""
+        self._targets, self._dead_letters, self._in_tasks = targets, dead_letters, in_tasks
+        self._rebuilt = rebuilt
+        self._appliers: dict[str, Applier] = {}
+        self._properties: dict[str, Mapping[str, str]] = {}
+        self._first_batch: int | None = None
+        self._began = time.time_ns() // 1000
+        self._stored: Mapping[str, tuple[int, int]] | None = None
+
+    def target(self, table: SourceTable) -> str | None:
+        """The target of a table; None if it is to be skipped.
+
+        Raises:
+            ValueError: It has none, or one for each of its topics.
+        """
+        found = {self._targets(table.database, table.name, one) for one in table.topics}
+        if len(found) > 1:
+            raise ValueError(
+                f"target: {table.full_name} is in the topics {', '.join(sorted(table.topics))}, which have targets of "
+                "their own; read each topic with a query of its own"
+            )
+        return found.pop()
+
+    def by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
+        """The tables, those that share a target together: what applies its changes is configured for one of them."""
+        found: dict[object, list[SourceTable]] = {}
+        for one in tables:
+            try:
+                place: object = self.target(one)
+            except Exception:  # it is raised again where the table is applied
+                place = one
+            found.setdefault(place, []).append(one)
+        return list(found.values())
+
+    def applier(self, target: str) -> Applier:
+        """What applies changes to a target, and knows it from earlier batches."""
+        if target not in self._appliers:
+            self._appliers[target] = Applier(target, [], self._dead_letters, self.options.settings, self.options.status)
+        return self._appliers[target]
+
+    def properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        """The properties of a target that exists."""
+        if target not in self._properties:
+            self._properties[target] = table_properties(spark, target)
+        return self._properties[target]
+
+    def forget(self, target: str) -> None:
+        """Read a target's schema and properties again, since they have changed."""
+        self.applier(target).forget_schemas()
+        self._properties.pop(target, None)
+
+    def of_tables(self, spark: SparkSession) -> set[tuple[str, str]]:
+        """The tables that this process has applied, and those in `status`."""
+        return {*self.sources, *(read_tables(spark, self.options.status) if self.options.status else ())}
+
+    def of_names(self, database: str, table: str) -> str | None:
+        """The target of a table by its names; None if it is to be skipped."""
+        return self._targets(database, table)
+
+    def of_other_case(
+        self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
+    ) -> list[tuple[str, str]]:
+        """The tables that a name without a target may mean: some servers store names in lower case.
+
+        Args:
+            spark: The session.
+            known: Returns the tables that are known.
+            database: The database.
+            table: The name.
+        """
+        if self._has_target(spark, database, table):
+            return []
+        folded = (database.lower(), table.lower())
+        others = (one for one in known() if (one[0].lower(), one[1].lower()) == folded)
+        return sorted(one for one in others if self._has_target(spark, *one))
+
+    def _has_target(self, spark: SparkSession, database: str, table: str) -> bool:
+        try:
+            target = self.of_names(database, table)
+        except ValueError:  # a template needs what the name does not have
+            return False
+        return target is not None and exists(spark, target)
+
+    def may_lack(self, properties: Mapping[str, str]) -> bool:
+        """Whether changes waited that are older than updates of some columns may be, by a target's properties."""
+        return self.options.waited and properties.get(PARTIAL) == "true"
+
+    def read_properties(self, target: str) -> Mapping[str, str]:
+        """The properties of a target, as far as they have been read."""
+        return self._properties.get(target, {})
+
+    @property
+    def may_share(self) -> bool:
+        """Whether tables can have the same target."""
+        return self._targets.may_share
+
+    def rows_of(self, spark: SparkSession, name: Name, target: str) -> Sql:
+        """A condition that is true for the rows `t` of a target that are of a table."""
+        order = order_of_rows(spark, target) if self.may_share else None
+        return ALL_ROWS if order is None else self.labelled(spark, name, target, order)
+
+    def labelled(self, spark: SparkSession, name: Name, target: str, order: Sql) -> Sql:
+        """A condition that is true for the order values of a target, or of its tombstones, that are of a table."""
+        if not self.may_share:
+            return ALL_ROWS
+        return labelled(order, stored_properties(spark, target).get(SOURCE, ""), name)
+
+    def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
+        """The tables of a target that this process has applied, and those in `status`."""
+        found = []
+        for name in self.of_tables(spark):
+            with suppress(ValueError):  # a template needs what the name does not have
+                found += [name] if self.of_names(*name) == target else []
+        return found
+
+    def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
+        """A task has merged changes into a target, and read its properties."""
+        self.written.add(target)
+        self._properties.setdefault(target, property_texts.read(properties))
+
+    def change_properties(self, spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
+        """Set properties of a target."""
+        set_properties(spark, target, values)
+        self._properties.pop(target, None)
+
+    def small(self, spark: SparkSession, target: str) -> SmallTarget:
+        """A target as delta-rs changes it, if it is small."""
+        order = self.applier(target).writer.order(spark)
+        return SmallTarget(spark, self._in_tasks, target, self.stored_key(spark, target) or (), order)
+
+    def protection(self, spark: SparkSession) -> Protection:
+        """The rules for the columns of tables."""
+        return Protection(spark, self.options.columns, self.log, self.options.ddl_policy == "follow")
+
+    def columns_of(self, spark: SparkSession, name: Name, target: str) -> set[str] | None:
+        """The columns in lower case of a table's target, or else of the table of which it is a copy; None: no target.
+
+        Those of the target that is rebuilt, if it exists.
+        """
+        found = [self._rebuilt] if self._rebuilt else [target]
+        for one in self.protection(spark).tables(name):
+            with suppress(ValueError):  # a template needs what the name does not have
+                found += [other] if (other := self.of_names(*one)) else []
+        schemas = (self.applier(one).writer.schema(spark) for one in found)
+        schema = next((one for one in schemas if one is not None), None)
+        return None if schema is None else {one.lower() for one in schema.names}
+
+    def is_shared(self, spark: SparkSession, name: Name, target: str) -> bool:
+        """Whether another table than this one has the target too."""
+        return self.may_share and any(one != name for one in self.tables_of(spark, target))
+
+    def history(self, full_name: str, target: str) -> str | None:
+        """The history of a target."""
+        is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
+        return companion(target, "history") if is_kept else None
+
+    def begin(self, batch_id: int) -> None:
+        """A batch begins."""
+        if self._first_batch is None:
+            self._first_batch = batch_id
+        self._stored = None  # `reprocess` may have created targets
+
+    def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
+        """Why the target of a table, when it is created now, does not have all rows.
+
+        If somebody removed a target that this query has had, what is remembered of it is forgotten.
+        """
+        if exists(spark, target):
+            return None
+        # Another query may have created it meanwhile, and written its state.
+        if self._was_there(spark, target) and not exists(spark, target):
+            self.forget(target)
+            return REMOVED
+        return self._why_put_away(spark, table.key)
+
+    def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
+        """Why the target of a table lacks rows that were written before it was renamed."""
+        former = self.log.timeline(spark, name).put_away_from(name)
+        source = None if former is None else self.of_names(*former)
+        if former is None or source in (None, self.of_names(*name)) or not exists(spark, source):
+            return None
+        return f"renamed from {'.'.join(former)}, whose target has the rows of another table now"
+
+    def _was_there(self, spark: SparkSession, target: str) -> bool:
+        """Whether a target has been created, by this process, a former one, a snapshot, a RENAME TABLE or `reprocess`.
+
+        With a new checkpoint, whose batches begin again, only since this process began.
+        """
+        if not self.options.status:
+            return target in self.written
+        if self._stored is None:
+            self._stored = read_written(spark, self.options.status)
+        if target not in self._stored:
+            return False
+        # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
+        (last, written_at), first = self._stored[target], self._first_batch or 0
+        return written_at >= self._began or (first > 0 and last <= first)
+
+    def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
+        """The key of a target that exists."""
+        if target is None:
+            return None
+        found: list[str] | None = json.loads(self.properties(spark, target).get(KEY, "null"))
+        return found
+
+    def origin(self, table: SourceTable, target: str | None) -> Origin:
+        """Whose dead letters, or messages in quarantine, they are."""
+        return Origin(table.database, table.name, target, self.options.dialect)
+
+    def settings(self, spark: SparkSession, table: SourceTable, keys: Sequence[str]) -> TableSettings:
+        """How the target of a table is created and maintained."""
+        own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
+        cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
+        return replace(
+            self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
+        )
+
+    def place(self, place: Place, name: Name) -> Place:
+        """The place of a statement about a table as its target remembers it."""
+        return place.of_table(source_name(*name)) if self.may_share else place
+
+    def append_emptied(
+        self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
+    ) -> None:
+        """Append what emptied a table before it had a target to a new history."""
+        for place in self.log.timeline(spark, table.key).truncates(table.key) if existing is None else ():
+            append_truncate(spark, history, self.place(place, table.key))

@@ -1,0 +1,148 @@
+"""The tables of a query that get a few rows a batch: merged with delta-rs, where tasks merge targets with it.
+
+Spark's MERGE or INSERT of a few rows takes as long as the rest of a small batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from towpath.lakehouse.merging.delta_rs import check_target, next_version, open_if_exists, quoted, retried
+from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.reading.batch_messages import frame_of
+from towpath.lakehouse.seen.status import ASSIGNMENTS, COLUMNS, SAME_TABLE, TableStatus, status_rows, write_status
+from towpath.lakehouse.tables.formats import DELTA, format_of
+from towpath.lakehouse.tables.sessions import jvm_of
+from towpath.lakehouse.tables.tables import append_once, create_or_evolve
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+class OwnTable:
+    """A table of a query that delta-rs writes if it may."""
+
+    def __init__(self, target: str, in_tasks: TaskMerges) -> None:
+        """Know nothing of the table.
+
+        Args:
+            target: Its name or path.
+            in_tasks: Which tables may be merged with delta-rs.
+        """
+        self.target, self._in_tasks = target, in_tasks
+        self._is_prepared = False
+
+    def may_merge(self, spark: SparkSession) -> bool:
+        """Whether delta-rs may write the table, as far as it is known."""
+        is_classic = jvm_of(spark) is not None  # A client of Connect may be on another machine.
+        return is_classic and self._in_tasks.may(spark, self.target)
+
+    def merge(
+        self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
+    ) -> bool:
+        """Merge rows with delta-rs, if that is possible.
+
+        Args:
+            spark: The session.
+            rows: The rows.
+            schema: Their columns, which the table gets.
+            same: Whether a stored row `t` and a new one `s` are the same, in delta-rs' SQL.
+            updates: The new values of a stored row by column; without them, a row that is stored stays.
+
+        Returns:
+            Whether the rows were merged.
+        """
+        if not self.may_merge(spark):
+            return False
+        try:
+            self._is_prepared = self._is_prepared or self._prepare(spark, schema)
+            self._is_prepared = self._is_prepared and retried(lambda: self._merge(spark, rows, same, updates))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of delta-rs is not an Exception
+            self._in_tasks.refuse(self.target, str(error), is_lasting=getattr(error, "is_lasting", True))
+            return False
+        return self._is_prepared
+
+    def _prepare(self, spark: SparkSession, schema: StructType) -> bool:
+        """Create the table or make it fit. Returns whether delta-rs may write it."""
+        create_or_evolve(spark, self.target, schema)
+        is_delta = format_of(spark, self.target) is DELTA
+        reason = self._in_tasks.why_elsewhere(spark, self.target) if is_delta else "it is an Iceberg table"
+        if reason is not None:
+            self._in_tasks.refuse(self.target, reason)
+        return reason is None
+
+    def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str]) -> bool:
+        """Merge rows. Returns whether there is a table."""
+        table = open_if_exists(self._in_tasks.location(spark, self.target), self._in_tasks.storage)
+        if table is None:
+            return False
+        check_target(table, self._in_tasks.limits)
+        merge = table.merge(rows, predicate=same, source_alias="s", target_alias="t", commit_properties=next_version())
+        if updates:
+            merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
+        merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names}).execute()
+        return True
+
+
+class StatusTable:
+    """The table of states of a query."""
+
+    def __init__(self, target: str, in_tasks: TaskMerges) -> None:
+        """Know nothing of the table.
+
+        Args:
+            target: Its name or path.
+            in_tasks: Which tables may be merged with delta-rs.
+        """
+        self._table = OwnTable(target, in_tasks)
+
+    def write(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int) -> None:
+        """Merge what a batch did."""
+        if not found:
+            return
+        rows, same = status_rows(found, batch_id), SAME_TABLE.format(table=quoted("table"))
+        if not self._table.merge(spark, rows, struct_type(COLUMNS), same, ASSIGNMENTS):
+            write_status(spark, self._table.target, found, batch_id)
+
+
+class LogTable:
+    """A table to which rows are appended that it does not have yet."""
+
+    def __init__(self, target: str, identity: Sequence[str], in_tasks: TaskMerges) -> None:
+        """Know nothing of the table.
+
+        Args:
+            target: Its name or path.
+            identity: The columns that identify a row.
+            in_tasks: Which tables may be merged with delta-rs.
+        """
+        self._table, self._identity = OwnTable(target, in_tasks), tuple(identity)
+
+    def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
+        """Append the rows, of which there are few."""
+        if self._table.may_merge(spark):
+            found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
+            same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
+            if self._table.merge(spark, found, struct_type(found.schema), same, {}):
+                return
+        frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
+        append_once(frame, self._table.target, self._identity)
+
+    def _without_twins(self, rows: pa.Table) -> pa.Table:
+        """The first of the rows with an identity, with times in UTC, as delta-rs wants them."""
+        places: dict[tuple[object, ...], int] = {}
+        for at, row in enumerate(rows.select(self._identity).to_pylist()):
+            places.setdefault(tuple(row.values()), at)
+        found = rows.take(pa.array(places.values(), pa.int64()))
+        return found.cast(pa.schema([_in_utc(field) for field in found.schema]))
+
+
+def _in_utc(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field

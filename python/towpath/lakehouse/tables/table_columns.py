@@ -1,0 +1,290 @@
+"""The columns and the key of a table, as its messages declare them, its target has them, and statements left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from towpath.lakehouse.following.carried_rows import CarriedReader, typed_value
+from towpath.lakehouse.log.timeline import Columns
+from towpath.lakehouse.reading.changes import ChangeDecoder, ChangeReader, change_schema
+from towpath.lakehouse.reading.declarations import Declaration, declared_columns, declared_key
+from towpath.lakehouse.reading.source_tables import SourceTable
+from towpath.lakehouse.replicate_options import AS_STORED, columns_of
+from towpath.lakehouse.rules.column_rules import TableRules
+from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.statements import Column
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.tables import order_column, widened
+from towpath.lakehouse.tables.targets import source_name
+from towpath.spark.types import arrow_schema, struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+_Rule = TypeVar("_Rule")
+
+
+class TableColumns:
+    """The columns and the key of a table in one batch."""
+
+    def __init__(self, spark: SparkSession, known: KnownTargets, table: SourceTable, target: str) -> None:
+        """Read what the target and its properties say.
+
+        Args:
+            spark: The session.
+            known: The targets of the query.
+            table: The table.
+            target: Its target, which need not exist.
+        """
+        self._spark, self._known, self._table, self._target = spark, known, table, target
+        self._options = known.options
+        self.existing = known.applier(target).writer.schema(spark)
+        """The columns of the target; None if it does not exist."""
+        self._stored_key = known.stored_key(spark, target) if self.existing is not None else None
+
+    @cached_property
+    def rules(self) -> TableRules:
+        """The rules for the columns, by their current names. A column that nothing explains is left out.
+
+        Raises:
+            ValueError: It may be that one of them was excluded or masked under another name.
+        """
+        if self._parts:
+            return reduce(TableRules.and_those, (one.rules for one in reversed(self._parts)))
+        found = self._known.protection(self._spark).of_rows(self._table)
+        if not found.hidden or self._given(self._options.schemas) is not None:
+            return found
+        each = (self._declared([one]) for one in self._table.declarations)
+        names = [self._carried(one, self._table.columns).names for one in each if one is not None]
+        key = {*_lower(self._stored_key or ()), *(name.lower() for one in self._declarations for name in one.key)}
+        declared = [[one for one in of_each if one.lower() not in key] for of_each in names]
+        known = self._known.columns_of(self._spark, self._table.key, self._target)
+        is_shared = partial(self._known.is_shared, self._spark, self._table.key, self._target)
+        return found.denying(self._name, declared, known, is_shared)
+
+    @property
+    def are_masked(self) -> bool:
+        """Whether one of the columns is masked."""
+        return bool(self.rules.hidden) and self.rules.masks(self.schema.names)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the table has a key."""
+        if self._given(self._options.keys):
+            return True
+        if self._stored_key == []:  # its target is a history, and stays one
+            return False
+        return bool(self._stored_key) or any(one.key for one in self._table.declarations)
+
+    @property
+    def are_appended(self) -> bool:
+        """Whether each change of the table is a row of its target, since it has no key."""
+        keyless = self._options.keyless
+        may_be = keyless == "append" or (keyless == AS_STORED and self._stored_key == [])
+        return may_be and not self.has_key
+
+    @cached_property
+    def key(self) -> list[str]:
+        """The key: as given, or as the messages and the target say.
+
+        Raises:
+            ValueError: There is none, there are several, or the target is a history.
+        """
+        given, stored = self._given(self._options.keys), self._stored_key
+        if stored == []:
+            raise ValueError(
+                f"{self._name}: the target has each change as a row, since the table had no key: name another one"
+            )
+        if given:  # tombstones have the columns in the stored order
+            return stored if stored and _lower(stored) == _lower(given) else list(given)
+        return declared_key(self._name, self._declarations, stored)
+
+    def readers(self) -> list[tuple[SourceTable, ChangeReader]]:
+        """The parts of the table, each with the reader of its changes, whose columns are those of the table."""
+        return [(one._table, one._reader(self.schema)) for one in self._parts or [self]]
+
+    def _reader(self, columns: StructType) -> ChangeReader:
+        """The reader of changes that have these columns now."""
+        decoder = self._decoder(columns)
+        if list(self.sources.items()) == [(name, name) for name in columns.names] and not self.added:
+            return decoder
+        kind = pa.struct(list(arrow_schema(columns)))
+        return CarriedReader(decoder, change_schema(kind), self.sources, tuple(self.added))
+
+    def _decoder(self, now: StructType) -> ChangeDecoder:
+        """The decoder of the table's messages.
+
+        Args:
+            now: The current columns.
+        """
+        from pyspark.sql.types import StructField, StructType
+
+        types = {one.name.lower(): one.dataType for one in now}
+        columns = StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
+        names = {now.lower(): source for source, now in self.sources.items()}
+        keys = [names.get(name.lower(), name) for name in self._undeclared_key()]
+        return ChangeDecoder(
+            self._options.dialect,
+            columns,
+            self._decoder_options(),
+            self._table.name_key,
+            keys,
+            keeps_messages=self._options.waited,
+            label=source_name(*self._table.key) if self._known.may_share else None,
+        )
+
+    @cached_property
+    def _parts(self) -> list[TableColumns]:
+        return [TableColumns(self._spark, self._known, one, self._target) for one in self._table.parts]
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """The current names of the columns by the names that the messages have for them."""
+        carried, found = self._table.columns, {}
+        for name in self._of_messages.names:
+            lower = name.lower()
+            origin = carried.origin(lower)
+            if origin is not None and origin != lower:
+                found[origin] = name
+            elif origin is not None or carried.names.get(lower) is None:  # unless the name is that of another column
+                found[name] = name
+        return found
+
+    def _decoder_options(self) -> dict[str, Any]:
+        of_table = self._given(self._options.table_options) or {}
+        return {**self._options.decoder, **of_table, **self._table.filter_options()}
+
+    def _undeclared_key(self) -> list[str]:
+        """The key if the messages do not declare it, or another one."""
+        keys = self.key if self.has_key else []
+        names = _lower(keys)
+        return [] if all(_lower(one.key) == names for one in self._declarations) else keys
+
+    @cached_property
+    def _declarations(self) -> list[Declaration]:
+        """The declarations, with the key's columns by their current names."""
+        if self._parts:
+            return [declaration for one in self._parts for declaration in one._declarations]
+        now = self._table.columns.now
+        return [replace(one, key=tuple(now(name) or name for name in one.key)) for one in self._table.declarations]
+
+    def _carried(self, columns: StructType, carried: Columns) -> StructType:
+        """The columns of older messages by their current names. One that was dropped stays, if its name is free.
+
+        Raises:
+            ValueError: No type can store the values of both names of a column.
+        """
+        from pyspark.sql.types import StructField, StructType
+
+        found = StructType()
+        if not carried.names:
+            return columns
+        taken = {*carried.added, *(now.lower() for now in carried.names.values() if now)}
+        for one in columns:
+            name = carried.now(one.name) or (None if one.name.lower() in taken else one.name)
+            if name is not None:
+                [wide] = widened(self._target, found, StructType([StructField(name, one.dataType)]))
+                found = StructType([*(other for other in found if other.name.lower() != name.lower()), wide])
+        return found
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns of the changes: as given, otherwise as declared but at least as wide as in the target.
+
+        Raises:
+            ValueError: They are not known.
+        """
+        if self._parts:  # the columns of the newest part have their order
+            return reduce(self._united, (one.schema for one in reversed(self._parts)))
+        added = struct_type(pa.schema([typed_value(one).schema.field(0) for one in self.added]))
+        return self._united(self._of_messages, widened(self._target, self._stored, added))
+
+    def _united(self, columns: StructType, others: StructType) -> StructType:
+        """Columns, and others, each at least as wide as in both."""
+        from pyspark.sql.types import StructType
+
+        names = _lower(columns.names)
+        new = (one for one in others if one.name.lower() not in names)
+        return StructType([*widened(self._target, others, columns), *new])
+
+    @cached_property
+    def _of_messages(self) -> StructType:
+        """The columns that the messages may have."""
+        given = self._given(self._options.schemas)
+        if given is not None:
+            return self.rules.kept(self._given_columns(columns_of(given)))
+        declared = self._declared(self._table.declarations)
+        if declared is None:
+            return self._undeclared()
+        return widened(self._target, self._stored, self.rules.kept(self._carried(declared, self._table.columns)))
+
+    def _given_columns(self, given: StructType) -> StructType:
+        """The columns that the user gave, as statements left them."""
+        from pyspark.sql.types import StructType
+
+        timeline = self._known.log.timeline(self._spark, self._table.key)
+        known = timeline.columns(self._table.key, len(timeline.steps))
+        columns = self._carried(given, known)
+        added = [struct_type(typed_value(one).schema)[0] for one in known.added.values()]
+        names = _lower(columns.names)
+        new = StructType([one for one in added if one.name.lower() not in names])
+        return StructType([*columns, *widened(self._target, self._stored, new)])
+
+    @property
+    def new(self) -> set[str]:
+        """The columns that the target lacks, in lower case."""
+        return _lower(self.schema.names) - _lower(self.existing.names if self.existing is not None else ())
+
+    @property
+    def added(self) -> list[Column]:
+        """The columns that older rows get with their initial values."""
+        return [one for one in self._table.columns.added.values() if self.rules.keeps(one.name)]
+
+    @cached_property
+    def _stored(self) -> StructType | None:
+        """The columns of the target whose types are those of the source's values."""
+        from pyspark.sql.types import StructType
+
+        if self.existing is None:
+            return None
+        own = _own_columns(self.existing, self._options.soft_deletes)
+        return StructType([one for one in own if not self.rules.masks([one.name])])
+
+    def _undeclared(self) -> StructType:
+        if self._stored is None or self.existing is None or self.rules.masks(self.existing.names):
+            raise ValueError(
+                f"{self._name}: the messages do not declare its columns' types; "
+                f"give them: schemas={{{self._name!r}: 'id bigint, ...'}}"
+            )
+        return self._stored
+
+    def _declared(self, declarations: Iterable[Declaration]) -> StructType | None:
+        options = {**self._options.decoder, **self._table.filter_options()}
+        return declared_columns(declarations, self._options.dialect, options)
+
+    @property
+    def _name(self) -> str:
+        return self._table.full_name
+
+    def _given(self, rules: Mapping[str, _Rule]) -> _Rule | None:
+        """What an argument says about the table."""
+        return rule_of(rules, self._table.database, self._table.name)
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    """Names of columns, which MySQL compares without case."""
+    return {name.lower() for name in names}
+
+
+def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
+    """The columns of a target that are the source table's."""
+    from pyspark.sql.types import StructType
+
+    own = {order_column(schema), soft_deletes}
+    return StructType([field for field in schema if field.name not in own])

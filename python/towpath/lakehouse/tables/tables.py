@@ -1,0 +1,492 @@
+"""The tables of the lakehouse: their schemas, creating them, and evolving their schemas.
+
+Everything is SQL, so no Python package of the table format is needed, and Spark Connect works too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING
+from uuid import uuid4
+from zlib import crc32
+
+from towpath.lakehouse.merging.retries import is_being_created, with_retries
+from towpath.lakehouse.order.order import ORDER_TYPE
+from towpath.lakehouse.reading.batch_messages import computed
+from towpath.lakehouse.tables import property_texts
+from towpath.lakehouse.tables.formats import DELTA, Format, format_of
+from towpath.lakehouse.tables.property_texts import HIDDEN, OWN
+from towpath.lakehouse.tables.sessions import hadoop_path
+from towpath.lakehouse.tables.sql import (
+    Sql,
+    column,
+    comma_separated,
+    definitions,
+    equal_columns,
+    execute,
+    expressions,
+    properties,
+    sql,
+    table,
+)
+from towpath.lakehouse.tables.targets import is_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField, StructType
+
+ORDER = "_towpath"
+"""The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
+
+# The last one: another writer is about to create it.
+_NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
+
+INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+"""Decimal digits of each integer type, from the smallest to the largest."""
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How targets are created and maintained."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    cluster_by: tuple[str, ...] = ()
+    optimize_every: int | None = 50
+    evolve: bool = True
+    forget_after: str | None = "7 days"
+    in_tasks: bool = False
+    """Whether tasks may merge the changes of tables that are created."""
+    soft_deletes: str | None = None
+    """The column with the time at which a row was deleted, if deleted rows stay."""
+
+
+def order_column(schema: StructType) -> str | None:
+    """The name of a target's column with the order values, which no table of a source has the type of."""
+    return next((one.name for one in schema if one.name.startswith(ORDER) and _is_order(one.dataType)), None)
+
+
+def _is_order(data_type: DataType) -> bool:
+    return data_type.simpleString() == ORDER_TYPE
+
+
+def free_name(columns: StructType, existing: StructType | None) -> str:
+    """A name for the order values that no column has."""
+    taken = {name.lower() for name in [*columns.names, *(existing.names if existing else ())]}
+    numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in (ORDER, *numbered) if name not in taken)
+
+
+def free_prefix(columns: StructType, current: str = ORDER) -> str:
+    """A name for the order values with which no column's name begins: the current one if possible."""
+    taken = [name.lower() for name in columns.names]
+    numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in (current, *numbered) if not any(one.startswith(name) for one in taken))
+
+
+def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
+    """Rename a column of a table, and return its new name."""
+    _enable_features(spark, target)
+    _alter(spark, target, sql("RENAME COLUMN {old} TO {new}", old=column(old), new=column(new)))
+    return new
+
+
+def schema_of(spark: SparkSession, target: str) -> StructType | None:
+    """The schema of a table; None if the table does not exist."""
+    if not is_path(target):
+        return spark.table(target).schema if spark.catalog.tableExists(target) else None
+    from pyspark.errors import AnalysisException
+
+    if not may_exist(spark, target):
+        return None
+    try:
+        return spark.read.format("delta").load(target).schema
+    except AnalysisException as error:
+        # Spark 3.5 only has `getErrorClass`, which Spark 4 deprecates.
+        condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
+        if condition in _NO_TABLE:
+            return None
+        raise
+
+
+def exists(spark: SparkSession, target: str) -> bool:
+    """Whether a table exists; on Connect a path is taken to."""
+    return may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
+
+
+def may_exist(spark: SparkSession, path: str) -> bool:
+    """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
+    found = hadoop_path(spark, path)
+    if found is None:  # a client of Connect cannot ask
+        return True
+    at, file_system = found
+    return bool(file_system.exists(at))
+
+
+def estimated_size(frame: DataFrame) -> int | None:
+    """Bytes of the files of a table, as Spark estimates them; None on Connect, where the client does not know."""
+    plan = getattr(frame, "_jdf", None)
+    return int(plan.queryExecution().optimizedPlan().stats().sizeInBytes()) if plan is not None else None
+
+
+def create_or_evolve(
+    spark: SparkSession, target: str, columns: StructType, *, settings: TableSettings | None = None
+) -> None:
+    """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
+
+    Args:
+        spark: The session.
+        target: The table's catalog name or path.
+        columns: The columns that are going to be written.
+        settings: How the table is created, and whether an existing one may be changed.
+
+    Raises:
+        ValueError: A column has no type that can store both the old and the new values, or the schema would have to
+            change and must not. Nothing has been changed then.
+    """
+    settings = settings or TableSettings()
+    existing = schema_of(spark, target)
+    if existing is None:
+        _create(spark, target, columns, settings)
+        return
+    known = {field.name.lower(): field for field in existing}
+    added = [field for field in columns if field.name.lower() not in known]
+    pairs = [(known.get(field.name.lower()), field) for field in widened(target, existing, columns)]
+    changes = [(old, field) for old, field in pairs if old and not _same_type(old, field)]
+    of_target = format_of(spark, target)
+    for old, wanted in changes:
+        if not of_target.can_change(old.dataType, wanted.dataType):
+            raise _unstorable(target, old, wanted)
+    changed = [wanted for _, wanted in changes]
+    of_source = [field for field in (*added, *changed) if not _is_order(field.dataType)]
+    if of_source and not settings.evolve:
+        listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in of_source)
+        raise ValueError(
+            f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
+        )
+    _add_columns(spark, target, added)
+    _change_types(spark, target, changed)
+
+
+def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
+    template = "CREATE TABLE IF NOT EXISTS {table} ({columns}) {settings}"
+    values = {"columns": definitions(columns), "settings": _creation(spark, target, columns, settings)}
+
+    def attempt() -> None:
+        execute(spark, sql(template, table=table(target), **values))
+        spark.read.table(table(target))  # fails if another writer has begun, but not committed
+
+    with_retries(attempt, partial(_is_begun, spark, target))
+
+
+def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
+    """Whether a table could not be created because another writer, such as that of another table, has begun to."""
+    conditions = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", _ALREADY_EXISTS)
+    if not is_being_created(error) and not any(condition in str(error) for condition in conditions):
+        return False
+    # A catalog only knows tables that are complete.
+    if _ALREADY_EXISTS in str(error) and (not is_path(target) or schema_of(spark, target) is not None):
+        return False
+    return not is_path(target) or _may_become_a_table(spark, target)
+
+
+_ALREADY_EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
+"""For a path it only says that there is any file."""
+
+
+def _may_become_a_table(spark: SparkSession, path: str) -> bool:
+    """Whether a folder looks as that of a table which is not committed yet. A folder of other files never becomes one.
+
+    Data files are written before the log. What Spark writes in another format than Delta ends with `_SUCCESS`.
+    """
+    found = hadoop_path(spark, path)
+    if found is None:  # a client of Connect cannot ask
+        return True
+    at, file_system = found
+    if not file_system.exists(at):  # the other writer has failed
+        return True
+    names = {str(file.getPath().getName()) for file in file_system.listStatus(at)}
+    return "_SUCCESS" not in names and any(name.startswith(("_delta_log", "part-")) for name in names)
+
+
+def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
+    """Create a table with rows, in one transaction. Returns whether it did not exist."""
+    feed = _feed(spark, target, settings.properties)
+    with temporary_view(rows) as view:
+        template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
+        creation = _creation(spark, target, rows.schema, replace(settings, properties={**settings.properties, **feed}))
+        statement = sql(template, table=table(target), settings=creation, view=view)
+        try:
+            with_retries(lambda: execute(spark, statement), partial(_is_begun, spark, target))
+        except Exception:
+            if schema_of(spark, target) is None:
+                raise
+            return False  # another writer was faster
+    _turn_on(spark, target, feed)
+    return True
+
+
+def replace_with(spark: SparkSession, target: str, rows: DataFrame, settings: Mapping[str, str]) -> None:
+    """Replace a table by rows, in one transaction. It is created if it does not exist.
+
+    Args:
+        spark: The session.
+        target: The table that is replaced. It is clustered and partitioned as it was.
+        rows: The rows.
+        settings: Properties of the new table.
+    """
+    template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {view}"
+    of_target = format_of(spark, target)
+    layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
+    feed = _feed(spark, target, settings)
+    clauses = _clauses(of_target, {**settings, **feed}, layout)
+    with temporary_view(rows) as view:
+        execute(spark, sql(template, target=table(target), clauses=clauses, view=view))
+    _turn_on(spark, target, feed)
+
+
+def _creation(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> Sql:
+    of_target = format_of(spark, target)
+    of_target.check_name(target)
+    statistics = of_target.with_statistics(_leaves_before_order(columns))
+    marking = {} if settings.in_tasks else of_target.of_new_tables
+    values = {**of_target.required, **statistics, **marking, **settings.properties}
+    return _clauses(of_target, values, of_target.clustering(settings.cluster_by))
+
+
+def has_feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> bool:
+    """Whether a table that is created with these properties has Delta's change data feed."""
+    default = spark.conf.get("spark.databricks.delta.properties.defaults.enableChangeDataFeed", None)
+    return format_of(spark, target) is DELTA and settings.get(_FEED, default or "false").lower() == "true"
+
+
+_FEED = "delta.enableChangeDataFeed"
+
+
+def _feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """The property of a table without a feed, if it shall have one.
+
+    Delta creates no table of renameable columns with both rows and a feed: the feed begins after the rows.
+    """
+    return {_FEED: "false"} if has_feed(spark, target, settings) else {}
+
+
+def _turn_on(spark: SparkSession, target: str, feed: Mapping[str, str]) -> None:
+    if feed:
+        set_properties(spark, target, dict.fromkeys(feed, "true"))
+
+
+def _leaves_before_order(columns: StructType) -> int:
+    """How many values a row has before its order value, counting those within structs."""
+    own = takewhile(lambda one: not _is_order(one.dataType), columns)
+    return sum(_leaves(one.dataType) for one in own)
+
+
+def _leaves(data_type: DataType) -> int:
+    from pyspark.sql.types import StructType
+
+    return sum(_leaves(one.dataType) for one in data_type) if isinstance(data_type, StructType) else 1
+
+
+def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql:
+    template = "USING {format} {layout}TBLPROPERTIES ({properties})" if settings else "USING {format} {layout}"
+    return sql(
+        template, format=Sql(of_target.name), layout=layout, properties=properties(property_texts.written(settings))
+    )
+
+
+def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
+    if added:
+        _enable_features(spark, target)
+        _alter(spark, target, sql("ADD COLUMNS ({columns})", columns=definitions(added)))
+
+
+def _change_types(spark: SparkSession, target: str, changed: list[StructField]) -> None:
+    if changed:
+        _enable_features(spark, target, **format_of(spark, target).for_wider_types)
+    for one in changed:
+        new_type = Sql(one.dataType.simpleString())
+        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(one.name), type=new_type))
+
+
+def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
+    """Set the properties of `_create`, which a table that towpath did not create may lack, and more."""
+    required = {**format_of(spark, target).required, **more}
+    if not required.items() <= table_properties(spark, target).items():
+        set_properties(spark, target, required)
+
+
+def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
+    """Set properties of a table."""
+    written = properties(property_texts.written(values))
+    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=written))
+
+
+def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
+    """The properties of a table.
+
+    Raises:
+        ValueError: Spark hides one of towpath's.
+    """
+    shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
+    found = {row["key"]: row["value"] for row in shown}
+    if property_texts.hidden(found):  # those that a former version wrote, or with other settings of the session
+        found |= format_of(spark, target).unhidden_properties(spark, target)
+    if names := property_texts.hidden(found):
+        raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
+    return property_texts.read(found)
+
+
+def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]:
+    """The properties of a table that may be given to another one."""
+    of_target = format_of(spark, target)
+    found = table_properties(spark, source).items()
+    return {
+        name: text for name, text in found if text != HIDDEN and (name.startswith(OWN) or of_target.is_setting(name))
+    }
+
+
+def _alter(spark: SparkSession, target: str, change: Sql) -> None:
+    execute(spark, sql("ALTER TABLE {table} {change}", table=table(target), change=change))
+
+
+def widened(target: str, existing: StructType | None, wanted: StructType) -> StructType:
+    """The wanted columns, each with a type that can also store the table's values.
+
+    Raises:
+        ValueError: A column has no such type.
+    """
+    from pyspark.sql.types import StructType
+
+    known = {field.name.lower(): field for field in existing or []}
+    return StructType([_widened(target, known.get(field.name.lower()), field) for field in wanted])
+
+
+def _widened(target: str, old: StructField | None, wanted: StructField) -> StructField:
+    from pyspark.sql.types import StructField
+
+    if old is None or _same_type(old, wanted):
+        return wanted
+    common = common_type(old.dataType, wanted.dataType)
+    if common is None:
+        raise _unstorable(target, old, wanted)
+    return StructField(wanted.name, common)
+
+
+def _unstorable(target: str, old: StructField, wanted: StructField) -> ValueError:
+    return ValueError(
+        f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
+        f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
+        f"Give the column's type with a schema, or rename the table's column"
+    )
+
+
+def _same_type(one: StructField, other: StructField) -> bool:
+    """Compares simple strings, which do not contain nullability."""
+    return one.dataType.simpleString() == other.dataType.simpleString()
+
+
+def common_type(old: DataType, wanted: DataType) -> DataType | None:
+    """The type to change a column to so that it can store the values of both types; None if there is none.
+
+    A string column stays one: it can store numbers, dates and times as text, but not binary values.
+    """
+    from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, StringType, TimestampNTZType
+
+    one, other = old.simpleString(), wanted.simpleString()
+    if one in INTEGERS and other in INTEGERS:
+        return old if INTEGERS[one] >= INTEGERS[other] else wanted
+    if digits := _common_digits(old, wanted):
+        return DecimalType(*digits) if sum(digits) and digits[0] <= 38 else None
+    if {one, other} == {"float", "double"}:
+        return DoubleType()
+    # A double represents integers of up to 53 bits exactly, a float of up to 24.
+    if (other == "double" and INTEGERS.get(one, 99) <= 10) or (one == "double" and INTEGERS.get(other, 99) <= 10):
+        return DoubleType()
+    if isinstance(old, FloatType) and other in ("tinyint", "smallint"):
+        return old
+    if isinstance(old, DateType) and isinstance(wanted, TimestampNTZType):
+        return wanted
+    if isinstance(old, TimestampNTZType) and isinstance(wanted, DateType):
+        return old
+    printable = (*INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean")
+    if isinstance(old, StringType) and (other in printable or isinstance(wanted, DecimalType | StringType)):
+        return old
+    return None
+
+
+def _common_digits(old: DataType, wanted: DataType) -> tuple[int, int] | None:
+    """Precision and scale of the decimal that can store both, if at least one of them is a decimal."""
+    from pyspark.sql.types import DecimalType
+
+    if not isinstance(old, DecimalType) and not isinstance(wanted, DecimalType):
+        return None
+    one, other = _digits(old), _digits(wanted)
+    if one is None or other is None:
+        return None
+    whole, scale = max(one[0], other[0]), max(one[1], other[1])
+    return whole + scale, scale
+
+
+def _digits(data_type: DataType) -> tuple[int, int] | None:
+    """Digits before and after the decimal point."""
+    from pyspark.sql.types import DecimalType
+
+    if isinstance(data_type, DecimalType):
+        return data_type.precision - data_type.scale, data_type.scale
+    digits = INTEGERS.get(data_type.simpleString())
+    return (digits, 0) if digits else None
+
+
+def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
+    """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped.
+
+    Args:
+        rows: The rows.
+        target: The table.
+        identity: The columns that identify a row.
+        counts: True for the rows of the table that count. None: all of them.
+    """
+    spark = rows.sparkSession
+    create_or_evolve(spark, target, rows.schema)
+    known = spark.read.table(table(target))
+    if counts is not None:
+        known = known.filter(counts)
+    same = expressions(spark)(equal_columns(identity))
+    new = rows.dropDuplicates(list(identity)).alias("s").join(known.alias("t"), same, "left_anti")
+    # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.
+    with ExitStack() as held:
+        append(spark, target, computed(new, held, in_driver=False))
+
+
+def drop(spark: SparkSession, target: str) -> None:
+    """Remove a table of a catalog, if it exists."""
+    execute(spark, format_of(spark, target).drop(target))
+
+
+def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
+    """Compact a table in one of so many batches. Targets take turns, so that no batch has to compact all of them."""
+    if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
+        format_of(spark, target).compact(spark, target)
+
+
+def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
+    """Append rows to a table that exists."""
+    names = comma_separated(map(column, rows.columns))
+    with temporary_view(rows) as view:
+        template = "INSERT INTO {table} ({names}) SELECT {names} FROM {view}"
+        execute(spark, sql(template, table=table(target), names=names, view=view))
+
+
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[Sql]:
+    """A temporary view of a DataFrame; it is dropped at the end of the block."""
+    name = f"towpath_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield Sql(name)
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)

@@ -1,0 +1,64 @@
+"""Looks for rows and columns of a target that a statement concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.reading.batch_messages import computed
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, expressions, sql, string, table
+from towpath.lakehouse.tables.tables import order_column, schema_of
+from towpath.lakehouse.tables.targets import source_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+ALL_ROWS = Sql("true")
+"""The condition for the rows of a table that has a target of its own."""
+
+
+def labelled(order: Sql, source: str, name: tuple[str, str]) -> Sql:
+    """A condition that is true for the order values of a table, if several may share a target.
+
+    Args:
+        order: The order values.
+        source: The table that the target was created for: of rows without a label.
+        name: The database and the name of the table.
+    """
+    values = {"source": string(source), "name": string(source_name(*name))}
+    return sql("coalesce({order}.`table`, {source}) = {name}", order=order, **values)
+
+
+def find_column(spark: SparkSession, target: str, name: str) -> str | None:
+    """The name of a target's column; MySQL compares names without case."""
+    schema = schema_of(spark, target)
+    return next((one for one in schema.names if one.lower() == name.lower()), None) if schema is not None else None
+
+
+def order_of_rows(spark: SparkSession, target: str) -> Sql | None:
+    """The order value of a row `t` of a target; None if there is no target, or if towpath did not create it."""
+    schema = schema_of(spark, target)
+    name = order_column(schema) if schema is not None else None
+    return column("t", name) if name is not None else None
+
+
+def has_row(spark: SparkSession, target: str, condition: Sql, place: Place | None = None) -> bool:
+    """Whether a row `t` of a target meets a condition, which may use `s.place`."""
+    rows = spark.read.table(table(target)).alias("t")
+    with ExitStack() as held:
+        if place is not None:
+            rows = rows.crossJoin(one_row(spark, place, [], held).alias("s"))
+        return rows.filter(expressions(spark)(condition)).limit(1).count() > 0
+
+
+def one_row(spark: SparkSession, place: Place, values: Sequence[Sql], held: ExitStack) -> DataFrame:
+    """A row of a place and of values `v0`, `v1` and so on.
+
+    It is data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg.
+    """
+    named = [sql("{value} AS {name}", value=value, name=Sql(f"v{at}")) for at, value in enumerate(values)]
+    query = sql("SELECT {values}", values=comma_separated([sql("{place} AS place", place=place.literal()), *named]))
+    return computed(execute(spark, query), held, in_driver=True)
