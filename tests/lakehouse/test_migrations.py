@@ -174,8 +174,7 @@ def test_a_source_that_is_migrated(spark, tmp_path, monkeypatch, seed, kind):
     replicated(topic, source, rng, KINDS[kind], monkeypatch, dialect=dialect, columns=RULES if has_secrets else None)
     assert topic.files_with(r"\b7654\d{3}\b") == set()
     differ, states = compared(topic, source, targets)
-    if kind != "secrets of canal-json":  # its seconds say as little as without secrets
-        assert [name for name, (said, *_) in differ.items() if not said & {"stale", "renamed"}] == []
+    assert [name for name, (said, *_) in differ.items() if not said & {"stale", "renamed"}] == []
     reasons = {one["reason"] for one in states if one["state"] == "stale"}
     if is_copied and not has_secrets:
         assert (reasons, differ) == (set(), {})

@@ -83,6 +83,12 @@ def test_columns_say_which_rows_are_older():
     assert led(texts, 0, 1, 2, {"id", "w"}).columns.names == {}
 
 
+def test_the_columns_of_a_dropped_table_say_nothing_of_the_next_one():
+    """Its CREATE TABLE is read later."""
+    texts = ["ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN v int DEFAULT 7", "DROP TABLE t"]
+    assert led(texts, 0, 3, 3, {"id", "v"}).columns == Columns()
+
+
 @pytest.mark.parametrize(
     ("columns", "names"),
     [({"id", "v"}, {"v": "w"}), ({"id", "v", "c"}, {"v": "w", "c": "v"}), ({"id", "w", "c"}, {"c": "v"})],

@@ -110,8 +110,11 @@ def _lead(timeline: Timeline, name: Name, bounds: Bounds, declared: Callable[[],
     last = timeline.route(name, possible[-1])
     if len(tables) > 1:
         return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _UNORDERED)
+    origin = timeline.origin(name, possible[-1])  # a dropped table of the name may have had the same columns
     of_table = [
-        cut for cut in cuts[bounds.surely : bounds.reached + 1] if timeline.route(name, cut).table == last.table
+        cut
+        for cut in cuts[bounds.surely : bounds.reached + 1]
+        if timeline.route(name, cut).table == last.table and timeline.origin(name, cut) == origin
     ]
     if len(of_table) > 1 and last.table is not None and (columns := declared()):
         of_table = [cut for cut in of_table if timeline.may_have(name, cut, columns)] or of_table[-1:]

@@ -163,8 +163,12 @@ class Timeline:
 
     def columns(self, name: Name, cut: int) -> Columns:
         """Return what the actions since its creation made of the columns of a table at a cut."""
-        *_, (first, begin) = self.lineage(name, cut)
-        return self._route(first, begin, cut).columns
+        return self._route(*self.origin(name, cut), cut).columns
+
+    def origin(self, name: Name, cut: int) -> tuple[Name, int]:
+        """Return the first name of the table of a cut, and the first cut of the table there."""
+        *_, first = self.lineage(name, cut)
+        return first
 
     def _route(self, name: Name, cut: int, end: int) -> Route:
         columns, dropped, is_put_away, unknown = Columns(), None, False, None
