@@ -32,6 +32,7 @@ from towpath.lakehouse.merging.table_result import TableResult
 from towpath.lakehouse.order.order import Kinds
 from towpath.lakehouse.reading.batch_messages import BatchMessages, Messages, Readers
 from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables, made_blocks
+from towpath.lakehouse.reading.changes import no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.reading.watermarks import Watermarks
 from towpath.lakehouse.seen.aside import Aside, write_quarantine
@@ -232,7 +233,7 @@ class BySpark:
         columns, apply = TableColumns(spark, self.known, table, target), self.known.applier(target)
         settings = self.known.settings(spark, table, columns.key)
         apply.configure(columns.key, settings, self.known.origin(table, target))
-        apply.writer.prepare(spark, columns.schema)
+        apply.writer.prepare_for(columns.rules.masked(no_changes(spark, columns.schema)))
 
     def _keeps_each(self, table: SourceTable, target: str) -> bool:
         """Whether a table has a history, or is one: it keeps every change, even of deleted rows."""

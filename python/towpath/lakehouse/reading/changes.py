@@ -19,7 +19,8 @@ from towpath.spark.types import struct_type
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from towpath.literals import Dialect, Field
 
@@ -124,6 +125,13 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
         "label": pa.string(),
     }
     return pa.schema(list(fields.items()))
+
+
+def no_changes(spark: SparkSession, columns: StructType) -> DataFrame:
+    """Return an empty frame of changes with the table's columns only."""
+    from pyspark.sql.types import StructField, StructType
+
+    return spark.createDataFrame([], StructType([StructField(COLUMNS, columns)]))
 
 
 class ChangeReader(Protocol):
