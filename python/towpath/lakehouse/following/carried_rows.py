@@ -155,7 +155,7 @@ def are_changed(value: Sql, modified: Column) -> Sql:
         return Sql("true")
     [field] = struct_type(typed_value(modified).schema)
     changed = [is_converted(value, modified.type)]
-    # Without the strict mode, MySQL replaces nulls. Those of times may be zero dates.
+    # Without strict mode, MySQL replaces NULL. A null date or time may be a zero date.
     if not modified.nullable and field.dataType.simpleString() not in _TIMES:
         changed.append(sql("{value} IS NULL", value=value))
     if modified.unknown == NUMBERED:  # MySQL gives the next number to a row with 0

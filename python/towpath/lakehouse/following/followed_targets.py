@@ -105,7 +105,7 @@ class FollowedTargets:
         source, target = self.of(*old), self.of(*new)
         keys = self.known.stored_key(self.spark, target)
         schema = schema_of(self.spark, target) if target is not None else None
-        if source is None or target is None or not keys or schema is None:  # an append-only target has no tombstones
+        if source is None or target is None or not keys or schema is None:  # append-only targets have no tombstones
             return
         types = {one.name.lower(): one.dataType for one in schema}
         key = [types[name.lower()] for name in keys]

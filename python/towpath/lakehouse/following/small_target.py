@@ -45,7 +45,7 @@ _LIMITS = Limits(rows=100_000, size=16 << 20)
 """The largest target: the driver holds its keys and order values."""
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-"""The types of delta-rs' views, and those of which they are views."""
+"""View types of delta-rs, and their plain types."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class SmallTarget:
     def _rows(self, table: DeltaTable, columns: Sequence[str]) -> pa.RecordBatch:
         """The key k0, k1 and so on, the order value `known`, and columns c0, c1 and so on."""
         if not self.keys or self.order is None:
-            raise RefusedError("the target has no key")
+            raise RefusedError("the table has no primary key")
         named = {**dict(zip(self._key, names_in(table, self.keys), strict=True)), "known": self.order}
         named |= {f"c{at}": name for at, name in enumerate(names_in(table, columns))}
         parts = list(select(table, {name: quoted(column) for name, column in named.items()}))
@@ -165,7 +165,7 @@ class SmallTarget:
             raise RefusedError("the key has floats or nulls")
         arrays["known"] = cast_struct(arrays["known"], ORDER) if parts else pa.array([], ORDER)
         if arrays["known"].null_count:
-            raise RefusedError("rows have no order value")
+            raise RefusedError("some rows have no order value")
         return pa.record_batch(arrays)
 
     def _merge(self, table: DeltaTable, source: pa.Table) -> Any:

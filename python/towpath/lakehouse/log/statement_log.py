@@ -35,7 +35,7 @@ _COLUMNS = pa.schema([(name, pa.string()) for name in _TEXTS])
 
 
 _FOLLOWED = "followed "
-"""What the identity of a row begins with that says that a statement was followed."""
+"""Prefix of the identity of a row that marks a followed statement."""
 
 
 class Appended(NamedTuple):

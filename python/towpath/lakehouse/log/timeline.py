@@ -270,7 +270,7 @@ class Timeline:
         yield name, 0
 
     def identity(self, name: Name, column: str, cut: int) -> Identity:
-        """Return what a column of a table has been before a cut."""
+        """Return the names that a column of a table had up to a cut."""
         column, is_added = column.lower(), False
         names = [(name, column)]
         while (at := self._previous(name, cut)) is not None:

@@ -122,7 +122,7 @@ class TableTasks:
         self._of_parts = {part: number for number, one in enumerate(tables) for part in one.readers}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What Spark calls on a worker, with events after their parts."""
+        """Merge the events of a task. Their first columns are `PART`."""
         begin_task()
         # delta-rs starts as many threads as there are cores, in each of Spark's workers.
         os.environ.setdefault("TOKIO_WORKER_THREADS", "2")

@@ -255,7 +255,7 @@ def _first_and_last_rows(
     none = pa.repeat(pa.scalar(0, pa.int64()), len(others))
     counts = pa.concat_arrays([groups["row_count"].combine_chunks().cast(pa.int64()), none])
     order = pc.sort_indices(firsts)
-    read = pa.nulls(len(order)) if slices is None else groups["number_list"].combine_chunks()  # all events are changes
+    read = pa.nulls(len(order)) if slices is None else groups["number_list"].combine_chunks()  # each event is a change
     return firsts.take(order), lasts.take(order), counts.take(order), read.take(order)
 
 

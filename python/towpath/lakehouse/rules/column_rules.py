@@ -84,7 +84,7 @@ class ColumnRules:
 
 @dataclass(frozen=True)
 class TableRules:
-    """What the target of a table has of its columns."""
+    """Rules for the columns of one table."""
 
     find: Callable[[str], Rule] = lambda _: Rule()
     """Returns the rule for a column, in lower case."""

@@ -1,4 +1,4 @@
-"""Finds the rules for a table's columns: those of all names that the table and the column have had in the log.
+"""Finds the rules for the columns of a table, by all names of the table and of each column in the log.
 
 A rule names a table and a column, and both names change: an online migration writes the rows of `users` to `_users_gho`
 and renames this table, and a statement renames the column. What a column is left of is what all of these rules leave.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # gh-ost: _x_gho, _x_ghc, _x_del, _x_20240131235959_del. pt-online-schema-change: _x_new, _x_old, with more underscores
-# if these exist. A name that would be too long is that of a shortened x.
+# if these exist. If the name would be too long, x is shortened.
 _SUFFIX = "(?:gho|ghc|del|new|old)"
 _COPY = re.compile(rf"(_+)(.+?)(_\d{{14}})?_{_SUFFIX}")
 _LONGEST = 64
