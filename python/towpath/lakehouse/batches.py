@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -204,19 +204,14 @@ class Replicator:
     def _about(self, spark: SparkSession, statement: Statement) -> set[object]:
         """The tables that a statement is about, with those that exchanged names with them, and their targets."""
         found: set[object] = {self._log.timeline(spark, name) for name in statement.tables}
-        for name in statement.tables if self._known.may_share else ():
-            with suppress(ValueError):  # a template needs what the name does not have
-                found.add(self._known.of_names(*name))
+        if self._known.may_share:
+            found.update(map(self._known.find, statement.tables))
         return found - {None} or {statement.identity}
 
     def _late(self, statement: Statement) -> list[TableStatus]:
         """The states of tables about which a later statement was followed already."""
-        found = []
-        for name in sorted(statement.tables):
-            with suppress(ValueError):  # a template needs what the name does not have
-                if target := self._known.of_names(*name):
-                    found.append(TableStatus.stale(name, target, _LATE, statement.text))
-        return found
+        targets = {name: self._known.find(name) for name in sorted(statement.tables)}
+        return [TableStatus.stale(name, target, _LATE, statement.text) for name, target in targets.items() if target]
 
     def _route(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[TableResult]:
         """Apply rows that may be older than statements about their tables."""

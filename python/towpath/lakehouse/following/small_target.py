@@ -18,6 +18,7 @@ from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.merging.delta_rs import (
     Limits,
     RefusedError,
+    begun_merge,
     check_target,
     names_in,
     next_version,
@@ -25,16 +26,15 @@ from towpath.lakehouse.merging.delta_rs import (
     quoted,
     retried,
     select,
-    without_wrong_statistics,
 )
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct
 from towpath.lakehouse.tables.formats import DELTA, format_of
-from towpath.lakehouse.tables.sessions import jvm_of
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.table import TableMerger
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("towpath.spark")
@@ -102,10 +102,11 @@ class SmallTarget:
             return None
 
     def _may(self) -> bool:
-        is_classic = jvm_of(self.spark) is not None  # a client of Connect may be on another machine
-        is_delta = is_classic and format_of(self.spark, self.target) is DELTA
-        may = is_delta and self.in_tasks.may(self.spark, self.target)
-        return may and self.in_tasks.why_elsewhere(self.spark, self.target) is None
+        return (
+            self.in_tasks.may_in_driver(self.spark, self.target)
+            and format_of(self.spark, self.target) is DELTA
+            and self.in_tasks.why_elsewhere(self.spark, self.target) is None
+        )
 
     def _open(self) -> DeltaTable:
         table = open_if_exists(self.in_tasks.location(self.spark, self.target), self.in_tasks.storage)
@@ -168,16 +169,9 @@ class SmallTarget:
             raise RefusedError("some rows have no order value")
         return pa.record_batch(arrays)
 
-    def _merge(self, table: DeltaTable, source: pa.Table) -> Any:
+    def _merge(self, table: DeltaTable, source: pa.Table) -> TableMerger:
         names = zip(names_in(table, self.keys), self._key, strict=True)
-        return table.merge(
-            source,
-            predicate=" AND ".join(f"t.{quoted(name)} = s.{at}" for name, at in names),
-            source_alias="s",
-            target_alias="t",
-            writer_properties=without_wrong_statistics(table),
-            commit_properties=next_version(),
-        )
+        return begun_merge(table, source, " AND ".join(f"t.{quoted(name)} = s.{at}" for name, at in names))
 
 
 def _bounds(rows: pa.RecordBatch, place: Place) -> pa.RecordBatch:

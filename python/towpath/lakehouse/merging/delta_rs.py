@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, WriterProperties
+    from deltalake.table import TableMerger
 
 _Result = TypeVar("_Result")
 
@@ -117,6 +118,24 @@ def next_version() -> CommitProperties:
     from deltalake import CommitProperties
 
     return CommitProperties(max_commit_retries=0)
+
+
+def begun_merge(target: DeltaTable, source: pa.Table, same: str) -> TableMerger:
+    """Begin a MERGE of rows `s` into a table `t`, whose commit is the next version or none.
+
+    Args:
+        target: The table.
+        source: The rows.
+        same: Whether a row `t` and a row `s` are the same, in delta-rs' SQL.
+    """
+    return target.merge(
+        source,
+        predicate=same,
+        source_alias="s",
+        target_alias="t",
+        writer_properties=without_wrong_statistics(target),
+        commit_properties=next_version(),
+    )
 
 
 def without_wrong_statistics(target: DeltaTable) -> WriterProperties | None:

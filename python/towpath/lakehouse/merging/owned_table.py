@@ -23,16 +23,15 @@ from towpath.lakehouse.merging.delta_rs import (
     BatchRefusedError,
     Limits,
     RefusedError,
+    begun_merge,
     check_target,
     is_conflict,
     names_in,
-    next_version,
     open_if_exists,
     open_table,
     quoted,
     retried,
     select,
-    without_wrong_statistics,
 )
 from towpath.lakehouse.merging.fold import is_rejected, key_values
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
@@ -360,15 +359,7 @@ def _write(
     assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {quoted(table.order): "s.place"}
     of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
     same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))
-    merge = target.merge(
-        source,
-        predicate=same,
-        source_alias="s",
-        target_alias="t",
-        writer_properties=without_wrong_statistics(target),
-        commit_properties=next_version(),
-    )
-    merge = merge.when_matched_delete("s.gone").when_matched_update(assigned)
+    merge = begun_merge(target, source, same).when_matched_delete("s.gone").when_matched_update(assigned)
     merge.when_not_matched_insert(assigned, "NOT s.gone").execute()
 
 

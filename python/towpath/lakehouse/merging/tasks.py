@@ -140,6 +140,10 @@ class TaskMerges:
         """Whether a target may be merged by a task at all."""
         return self.mode != SPARK and target not in self.refused
 
+    def may_in_driver(self, spark: SparkSession, target: str) -> bool:
+        """Whether the driver may write a table with delta-rs: a client of Connect may be on another machine."""
+        return jvm_of(spark) is not None and self.may(spark, target)
+
     def refuse(self, target: str, reason: str, *, is_lasting: bool = True) -> None:
         """Leave a target to Spark, in this batch or in all."""
         self.ids.pop(target, None)  # it may have been replaced

@@ -6,7 +6,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -127,6 +126,13 @@ class KnownTargets:
         """The target of a table by its names; None if it is to be skipped."""
         return self._targets(database, table)
 
+    def find(self, name: Name) -> str | None:
+        """The target of a table by its names; None too if the template needs what the name does not have."""
+        try:
+            return self.of_names(*name)
+        except ValueError:
+            return None
+
     def of_other_case(
         self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
     ) -> list[tuple[str, str]]:
@@ -145,10 +151,7 @@ class KnownTargets:
         return sorted(one for one in others if self._has_target(spark, *one))
 
     def _has_target(self, spark: SparkSession, database: str, table: str) -> bool:
-        try:
-            target = self.of_names(database, table)
-        except ValueError:  # a template needs what the name does not have
-            return False
+        target = self.find((database, table))
         return target is not None and exists(spark, target)
 
     def may_lack(self, properties: Mapping[str, str]) -> bool:
@@ -177,11 +180,7 @@ class KnownTargets:
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
         """The tables of a target that this process has applied, and those in `status`."""
-        found = []
-        for name in self.of_tables(spark):
-            with suppress(ValueError):  # a template needs what the name does not have
-                found += [name] if self.of_names(*name) == target else []
-        return found
+        return [name for name in self.of_tables(spark) if self.find(name) == target]
 
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""
@@ -207,11 +206,8 @@ class KnownTargets:
 
         Those of the target that is rebuilt, if it exists.
         """
-        found = [self._rebuilt] if self._rebuilt else [target]
-        for one in self.protection(spark).tables(name):
-            with suppress(ValueError):  # a template needs what the name does not have
-                found += [other] if (other := self.of_names(*one)) else []
-        schemas = (self.applier(one).writer.schema(spark) for one in found)
+        found = [self._rebuilt or target, *map(self.find, self.protection(spark).tables(name))]
+        schemas = (self.applier(one).writer.schema(spark) for one in found if one)
         schema = next((one for one in schemas if one is not None), None)
         return None if schema is None else {one.lower() for one in schema.names}
 

@@ -15,7 +15,6 @@ from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.seen.status import ASSIGNMENTS, COLUMNS, SAME_TABLE, TableStatus, status_rows, write_status
 from towpath.lakehouse.tables.formats import DELTA, format_of
-from towpath.lakehouse.tables.sessions import jvm_of
 from towpath.lakehouse.tables.tables import append_once, create_or_evolve
 from towpath.spark.types import struct_type
 
@@ -39,8 +38,7 @@ class OwnTable:
 
     def may_merge(self, spark: SparkSession) -> bool:
         """Whether delta-rs may write the table, as far as it is known."""
-        is_classic = jvm_of(spark) is not None  # A client of Connect may be on another machine.
-        return is_classic and self._in_tasks.may(spark, self.target)
+        return self._in_tasks.may_in_driver(spark, self.target)
 
     def merge(
         self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
