@@ -1,6 +1,7 @@
 """Adds to the site what is not in `docs/`: pages from the code, and files of other folders that pages link to."""
 
 import json
+import posixpath
 import re
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
@@ -27,7 +29,7 @@ MOVED = {
     "../examples/kafka_to_delta.py": "examples.md#kafka-to-delta",
     "../examples/quickstart.ipynb": "notebook.md",
 }
-"""Links of pages to other folders, and what they lead to on the site."""
+"""Links of pages out of `docs/`, and where they lead on the site."""
 
 EXAMPLES = {
     "Kafka to Delta": ("python", ["examples/kafka_to_delta.py"]),
@@ -62,9 +64,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to other folders lead to pages of the site."""
-    return re.sub(r"\]\((\.\./[^)]+)\)", lambda link: f"]({MOVED.get(link[1], link[1])})", markdown)
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Let links out of `docs/` lead to pages of the site."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def on_site(link: re.Match[str]) -> str:
+        target = MOVED.get(posixpath.normpath(posixpath.join(folder, link[1])))
+        return f"]({posixpath.relpath(target, folder)})" if target else link[0]
+
+    return re.sub(r"\]\((\.\./[^)]+)\)", on_site, markdown)
 
 
 def _examples() -> str:

@@ -1,4 +1,4 @@
-"""The guarantees of docs/lakehouse.md on small batches: each test holds several of them, on tables of one batch."""
+"""The guarantees in docs/lakehouse/order.md on small batches: each test holds several, on tables of one batch."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The code of the README and of docs/lakehouse.md that needs Kafka and Delta runs as printed; so does the example."""
+"""The code of the README and of docs/lakehouse/ that needs Kafka and Delta runs as printed; so does the example."""
 
 import json
 import os
@@ -55,19 +55,23 @@ def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
     assert spark.read.load(f"{tmp_path}/own/dead_letters", "delta").count() == 1
 
 
-def test_the_page_on_lakehouses(spark, kafka, filled, tmp_path):
+def test_the_pages_on_lakehouses(spark, kafka, filled, tmp_path, capsys):
     names = {"spark": spark, "towpath": towpath, "broker": kafka.bootstrap, "lake": str(tmp_path)}
-    code = block("docs/lakehouse.md", 'lake + "/{database}/{table}"')
-    run("docs/lakehouse.md", code.replace('"binlog"', f'"{filled}"'), names)
+    code = block("docs/lakehouse/index.md", 'lake + "/{database}/{table}"')
+    run("docs/lakehouse/index.md", code.replace('"binlog"', f'"{filled}"'), names)
     assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
-    run_block("docs/lakehouse.md", "towpath.spark.apply_changes", names)
+    run_block("docs/lakehouse/order.md", "_towpath.offset", names)
+    run_block("docs/lakehouse/statements.md", "state <> 'ok'", names)
+    assert "|  1|2023-11-14" in capsys.readouterr().out
+    run_block("docs/lakehouse/operations.md", "towpath.spark.reprocess", names)
+    run_block("docs/lakehouse/index.md", "towpath.spark.apply_changes", names)
     assert rows(spark, f"{tmp_path}/orders") == [{"id": "1", "total": "12.50"}]
-    code = block("docs/lakehouse.md", "ice.{database}").replace("ice.", f"ice.{tmp_path.name}.")
-    run("docs/lakehouse.md", code, names)
+    code = block("docs/lakehouse/index.md", "ice.{database}").replace("ice.", f"ice.{tmp_path.name}.")
+    run("docs/lakehouse/index.md", code, names)
     table = spark.table(f"ice.{tmp_path.name}.shop.orders").drop("_towpath")
     assert table.collect() == [(1, Decimal("12.50"))]
     assert spark.table(f"ice.{tmp_path.name}.towpath.dead_letters").count() == 1
-    run_block("docs/lakehouse.md", "Window", names)
+    run_block("docs/lakehouse/index.md", "Window", names)
     changes = spark.sql("SELECT 1 AS id, struct(n) AS _sequence FROM VALUES (1), (3), (2) AS v(n)")
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
 

@@ -1,6 +1,7 @@
 """The documents are right: code blocks run, tables match the code, links have targets."""
 
 import ast
+import posixpath
 import re
 import shlex
 
@@ -11,9 +12,15 @@ from documents import ROOT, blocks, run, run_block
 from towpath.cli import parser
 from towpath.cli.command import VERBS
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted(ROOT.glob("docs/**/*.md"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES])
 OF_THE_SITE = {"api.md": ["columns.md", "parameters.md"]}
 """Pages that are made with the site, and the page that may link to them: it is made from the code too."""
+
+
+def name_of(document):
+    """The name of a document, in its folder if that is one of `docs/`."""
+    return str(document.relative_to(ROOT)).removeprefix("docs/")
 
 
 def test_the_ten_lines_print_what_they_decode(capsys):
@@ -54,8 +61,9 @@ def test_every_dialect_has_a_page():
 def test_links_out_of_the_pages_lead_to_something_on_the_site():
     hook = (ROOT / "docs" / "site" / "hook.py").read_text()
     [moved] = re.findall(r"^MOVED = (\{.*?^\})", hook, re.MULTILINE | re.DOTALL)
-    pages = "".join(page.read_text() for page in ROOT.glob("docs/*.md"))
-    assert set(re.findall(r"\]\((\.\./[^)]+)", pages)) <= ast.literal_eval(moved).keys()
+    links = {(page, link) for page in PAGES for link in re.findall(r"\]\((\.\./[^)#]+)", page.read_text())}
+    targets = {posixpath.relpath(posixpath.normpath(page.parent / link), ROOT / "docs") for page, link in links}
+    assert {target for target in targets if target.startswith("../")} <= ast.literal_eval(moved).keys()
 
 
 @pytest.mark.parametrize("name", [dialect["name"] for dialect in towpath.dialects()])
@@ -75,13 +83,16 @@ RUN = {
     "source.md": "tests/spark/test_spark_docs.py",
     "spark.md": "tests/spark/test_spark_docs.py, tests/spark/test_column.py",
     "kafka.md": "tests/lakehouse/test_kafka_source.py",
-    "lakehouse.md": "tests/lakehouse/test_lakehouse_docs.py",
+    **dict.fromkeys(
+        ("lakehouse/index.md", "lakehouse/order.md", "lakehouse/statements.md", "lakehouse/operations.md"),
+        "tests/lakehouse/test_lakehouse_docs.py",
+    ),
 }
 """Where the Python blocks of each document are run."""
 
 
 def test_no_document_has_python_that_no_test_runs():
-    with_code = {page.name for page in DOCUMENTS if "```python" in page.read_text()}
+    with_code = {name_of(page) for page in DOCUMENTS if "```python" in page.read_text()}
     assert with_code <= RUN.keys()
 
 
@@ -106,16 +117,40 @@ def test_error_kinds_are_documented_in_their_order():
     assert tuple(re.findall(r"^\| `(\w+)`", kinds, re.MULTILINE)) == towpath.spark.ERROR_KINDS
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_to_files(document):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
-        assert (document.parent / target).exists() or target in OF_THE_SITE.get(document.name, ()), target
+        assert (document.parent / target).exists() or target in OF_THE_SITE.get(name_of(document), ()), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_to_headings(document):
+    """`mkdocs build --strict` checks those between pages only."""
+    for target, anchor in re.findall(r"\]\(([^):]*\.md|)#([^)]+)\)", document.read_text()):
+        page = document.parent / target if target else document
+        if page.exists():
+            assert anchor in anchors(page), (target, anchor)
+
+
+def anchors(page):
+    """The anchors of the page's headings, as the site and GitHub make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", one).strip().lower()) for one in headings}
 
 
 def test_the_promises_name_files_that_exist():
     named = re.findall(r"`((?:tests|rust)/[^`]+)`", (ROOT / "docs" / "promises.md").read_text())
     assert len(named) > 15
     assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
+def test_the_guarantees_of_the_lakehouse_name_tests_that_exist():
+    named = set(re.findall(r"`(test_\w+(?:\.py)?)`", (ROOT / "docs" / "lakehouse" / "order.md").read_text()))
+    files = {path.name: path.read_text() for path in (ROOT / "tests" / "lakehouse").glob("test_*.py")}
+    tests = {name for text in files.values() for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    assert len(named) > 10
+    assert named <= files.keys() | tests
 
 
 def test_make_help_names_every_verb():
@@ -146,7 +181,7 @@ def test_make_help_names_every_verb():
 def test_no_page_names_the_file_of_a_wheel():
     """It has the version, and the glibc of the machine that built it."""
     for page in DOCUMENTS:
-        assert not re.search(r"towpath-\d", page.read_text()), page.name
+        assert not re.search(r"towpath-\d", page.read_text()), name_of(page)
 
 
 def test_pictures_are_readable_in_dark_colours():

@@ -207,7 +207,7 @@ def test_every_argument_of_the_native_decoder_is_declared_or_an_option_of_a_dial
     # The schema is converted by itself; stored messages and registries are read in Python.
     in_python = {"schema", "claim_check", "claim_check_limit", "schema_registry"}
     assert allowed(no_such_argument=1) | in_python == set(PARAMETERS) | set(_DIALECT_OPTIONS)
-    pages = [path.read_text() for path in (ROOT / "docs").glob("*.md")]
+    pages = [path.read_text() for path in (ROOT / "docs").rglob("*.md")]
     for name in _DIALECT_OPTIONS:
         assert any(f"`{name}`" in page for page in pages), name
 
