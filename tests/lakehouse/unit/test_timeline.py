@@ -178,9 +178,19 @@ def test_a_former_name_is_not_the_column():
 
 
 def test_types_follow_the_names_of_columns():
-    texts = ["MODIFY a bigint", "RENAME COLUMN a TO b", "CHANGE c d int", "DROP COLUMN d"]
+    texts = [
+        "MODIFY a bigint",
+        "RENAME COLUMN a TO b",
+        "CHANGE c d int",
+        "DROP COLUMN d",
+        "ADD x int",
+        "CHANGE x y text",
+    ]
     columns = timeline(*(f"ALTER TABLE t {one}" for one in texts)).route(("shop", "t"), 0).columns
-    assert {name: one.type for name, one in columns.types.items()} == {"b": "bigint"}
+    assert {name: (one.name, one.type) for name, one in columns.types.items()} == {
+        "b": ("b", "bigint"),
+        "y": ("y", "text"),
+    }
 
 
 def some_statement(rng, offset):

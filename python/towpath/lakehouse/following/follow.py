@@ -32,7 +32,6 @@ from towpath.lakehouse.seen.status import (
 )
 from towpath.lakehouse.statements import (
     AddColumn,
-    ChangeColumn,
     ChangePrimaryKey,
     CreateTable,
     DropColumn,
@@ -208,8 +207,6 @@ class Follower:
             return self._columns(name, target).modify(action, target)
         elif isinstance(action, RenameColumn):
             return self._columns(name, target).rename(action, target, place)
-        elif isinstance(action, ChangeColumn):
-            return self._columns(name, target).change(action, target, place)
         elif isinstance(action, ChangePrimaryKey) and self.renames:
             return self._change_key(action, name, target)
         return None

@@ -15,8 +15,8 @@ from towpath.lakehouse.following.converted_values import relabelled
 from towpath.lakehouse.following.small_target import Filled, SmallTarget
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.order.order import is_before, is_certain, is_newer, is_ordered
-from towpath.lakehouse.statements import ChangeColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.statements import Column as SourceColumn
+from towpath.lakehouse.statements import ModifyColumn, RenameColumn
 from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.sql import Sql, any_of, column, comma_separated, execute, merge, sql, table
 from towpath.lakehouse.tables.tables import (
@@ -222,14 +222,6 @@ class ColumnChanges:
         key = [action.new if name.lower() == action.old.lower() else name for name in known]
         if key != known:
             set_properties(self.spark, target, {KEY: json.dumps(key, ensure_ascii=False)})
-
-    def change(self, action: ChangeColumn, target: str, place: Place) -> str | None:
-        """Rename a column and change its type."""
-        if action.old.lower() != action.column.name.lower():
-            reason = self.rename(RenameColumn(action.table, action.old, action.column.name), target, place)
-            if reason:
-                return reason
-        return self.modify(ModifyColumn(action.table, action.column), target)
 
 
 @dataclass(frozen=True)

@@ -155,7 +155,7 @@ def without_databases(statement: Statement, tables: Collection[tuple[str, str]])
             names = [TableName(*name) for name in sorted(tables) if name[0].lower() == action.database.lower()]
             actions += [DropTable(one) for one in names if one.database == action.database]
             is_known = any(one.database == action.database for one in names)
-            actions += [NotFollowed(OTHER_CASE, statement.text, tuple(names))] if names and not is_known else []
+            actions += [NotFollowed(OTHER_CASE, tuple(names))] if names and not is_known else []
         else:
             actions.append(action)
     return replace(statement, actions=tuple(actions))
@@ -174,7 +174,7 @@ def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], l
     names = {name for action in changing for name in statement.tables_of(action)}
     found = {other for name in names for other in of_other_case(*name)} - names
     others = tuple(TableName(*name) for name in sorted(found))
-    added = (NotFollowed(OTHER_CASE, statement.text, others),) if others else ()
+    added = (NotFollowed(OTHER_CASE, others),) if others else ()
     return replace(statement, actions=(*statement.actions, *added))
 
 

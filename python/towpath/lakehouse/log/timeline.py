@@ -18,7 +18,6 @@ from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.statements import (
     Action,
     AddColumn,
-    ChangeColumn,
     Column,
     CreateTable,
     DropColumn,
@@ -54,9 +53,6 @@ class Columns:
                 self._drop(name.lower())
             case RenameColumn(old=old, new=new):
                 self._rename(old, new)
-            case ChangeColumn(old=old, column=column):
-                self._rename(old, column.name)
-                self._modify(column)
             case ModifyColumn(column=column):
                 self._modify(column)
             case _:
@@ -80,8 +76,8 @@ class Columns:
             self.added[new.lower()] = replace(added, name=new)
         elif (origin := self.origin(old)) is not None:
             self.names[origin] = new
-            if modified := self.types.pop(old.lower(), None):
-                self.types[new.lower()] = replace(modified, name=new)
+        if modified := self.types.pop(old.lower(), None):
+            self.types[new.lower()] = replace(modified, name=new)
 
     def _modify(self, column: Column) -> None:
         # MySQL also converts the initial value that ADD COLUMN gave to older rows.
@@ -287,8 +283,6 @@ class Timeline:
                     break
                 case RenameColumn(old=old, new=new) if new.lower() == column:
                     column = old.lower()
-                case ChangeColumn(old=old, column=changed) if changed.name.lower() == column:
-                    column = old.lower()
                 case RenameTable():
                     former = _former(statement, action, name)
                     if former is None:
@@ -342,8 +336,6 @@ def _exchanged(action: Action) -> tuple[set[str], set[str]]:
             return {name.lower()}, set()
         case RenameColumn(old=old, new=new):
             return {old.lower()}, {new.lower()}
-        case ChangeColumn(old=old, column=column):
-            return {old.lower()}, {column.name.lower()}
         case ModifyColumn(column=column):
             return {column.name.lower()}, {column.name.lower()}
         case _:

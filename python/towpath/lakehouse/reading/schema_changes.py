@@ -45,7 +45,7 @@ class SchemaChange:
 
     def actions(self) -> tuple[Action, ...]:
         """The actions in their order. One that is not understood makes the table of the message stale."""
-        return tuple(self._action(one) for one in self._changes()) or (NotFollowed(_UNREAD, self.text),)
+        return tuple(self._action(one) for one in self._changes()) or (NotFollowed(_UNREAD),)
 
     def _changes(self) -> list[dict[str, Any]]:
         """The changed tables; none if one of them is not as Debezium writes it."""
@@ -65,7 +65,7 @@ class SchemaChange:
             return CreateTable(name)
         if change["type"] == "DROP":
             return DropTable(name)
-        return NotFollowed(_ALTERED, self.text, tuple(self._altered(change)))
+        return NotFollowed(_ALTERED, tuple(self._altered(change)))
 
     def _altered(self, change: dict[str, Any]) -> Iterator[TableName]:
         yield self._name(change["id"])

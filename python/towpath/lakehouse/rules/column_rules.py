@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from towpath.lakehouse.reading.changes import COLUMNS
-from towpath.lakehouse.statements import AddColumn, ChangeColumn, ModifyColumn, RenameColumn
+from towpath.lakehouse.statements import AddColumn, ModifyColumn, RenameColumn
 from towpath.lakehouse.tables.sql import Sql, column, expressions, sql
 
 if TYPE_CHECKING:
@@ -224,16 +224,12 @@ class TableRules:
             action: The action.
             before: The rules before it. These are those after it.
         """
-        if isinstance(action, RenameColumn | ChangeColumn):
-            new = action.new if isinstance(action, RenameColumn) else action.column.name
+        if isinstance(action, RenameColumn):
             if not before.keeps(action.old):
                 return None
-            mask = before.mask(action.old)
-            if not self.keeps(new) or mask != self.mask(new):
-                return f"the column {action.old} is {new} now, for which the argument columns has another rule"
-            if mask is None:
-                return action
-            return None if action.old.lower() == new.lower() else RenameColumn(action.table, action.old, new)
+            if not self.keeps(action.new) or before.mask(action.old) != self.mask(action.new):
+                return f"the column {action.old} is {action.new} now, for which the argument columns has another rule"
+            return action
         if not isinstance(action, AddColumn | ModifyColumn):
             return action
         name, initial = action.column.name, action.column.initial

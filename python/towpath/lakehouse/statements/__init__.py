@@ -7,7 +7,6 @@ columns, such as those about indexes, views and users, have no action.
 from towpath.lakehouse.statements.actions import (
     Action,
     AddColumn,
-    ChangeColumn,
     ChangePrimaryKey,
     CreateTable,
     DropColumn,
@@ -30,7 +29,6 @@ __all__ = [
     "NUMBERED",
     "Action",
     "AddColumn",
-    "ChangeColumn",
     "ChangePrimaryKey",
     "Column",
     "CreateTable",

@@ -26,7 +26,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class ModifyColumn:
-    """MODIFY COLUMN: another type, nullability or default."""
+    """MODIFY COLUMN: another type, nullability or default. CHANGE COLUMN is this, then RENAME COLUMN."""
 
     table: TableName
     column: Column
@@ -39,15 +39,6 @@ class RenameColumn:
     table: TableName
     old: str
     new: str
-
-
-@dataclass(frozen=True)
-class ChangeColumn:
-    """CHANGE COLUMN: another definition, and another name unless `old` is `column.name`."""
-
-    table: TableName
-    old: str
-    column: Column
 
 
 @dataclass(frozen=True)
@@ -112,8 +103,6 @@ class NotFollowed:
     """Rows or columns changed in a way that no reader of the log can follow, or the statement could not be read."""
 
     reason: str
-    statement: str
-    """The whole text that was given."""
     tables: tuple[TableName, ...] = ()
     """The tables that are concerned, as far as they are known; if none is, it is the table of the message."""
     others: tuple[TableName, ...] = ()
@@ -124,7 +113,6 @@ Action = (
     AddColumn
     | ModifyColumn
     | RenameColumn
-    | ChangeColumn
     | DropColumn
     | ChangePrimaryKey
     | TruncateTable

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from towpath.lakehouse.statements.actions import (
     Action,
     AddColumn,
-    ChangeColumn,
     ChangePrimaryKey,
     DropColumn,
     ModifyColumn,
@@ -26,7 +26,7 @@ from towpath.lakehouse.statements.table_options import (
     read_primary_key,
     skip_partitioning,
 )
-from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, split
+from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, phrases, split
 
 _LOSES_ROWS = {
     "TRUNCATE PARTITION": "rows of a partition are removed",
@@ -40,64 +40,30 @@ _LOSES_ROWS = {
 }
 """Clauses that are alone in their statement, and what no change of a row says about them."""
 
-_KEEPS_ROWS = (
-    "ADD PARTITION",
-    "COALESCE PARTITION",
-    "REORGANIZE PARTITION",
-    "ANALYZE PARTITION",
-    "CHECK PARTITION",
-    "OPTIMIZE PARTITION",
-    "REBUILD PARTITION",
-    "REPAIR PARTITION",
-    "SECONDARY_LOAD",
-    "SECONDARY_UNLOAD",
-    # TiDB
-    "LAST PARTITION",
-    "MERGE FIRST PARTITION",
-    "SPLIT",
-    "PARTITION",
-    "UPGRADE PARTITIONING",
-    "SET TIFLASH REPLICA",
-    "SET HYPO TIFLASH REPLICA",
-    "CACHE",
-    "NOCACHE",
-    "COMPACT",
-    "ATTRIBUTES",
-    "ADD STATS_EXTENDED",
-    "DROP STATS_EXTENDED",
+_KEEPS_ROWS = phrases(
+    """
+    ADD PARTITION, COALESCE PARTITION, REORGANIZE PARTITION, ANALYZE PARTITION, CHECK PARTITION, OPTIMIZE PARTITION,
+    REBUILD PARTITION, REPAIR PARTITION, SECONDARY_LOAD, SECONDARY_UNLOAD,
+    LAST PARTITION, MERGE FIRST PARTITION, SPLIT, PARTITION, UPGRADE PARTITIONING, SET TIFLASH REPLICA,
+    SET HYPO TIFLASH REPLICA, CACHE, NOCACHE, COMPACT, ATTRIBUTES, ADD STATS_EXTENDED, DROP STATS_EXTENDED
+    """
 )
-"""Clauses that are alone in their statement and only move rows within the table."""
+"""Clauses that are alone in their statement and only move rows within the table; from LAST PARTITION on TiDB's."""
 
-_NO_EFFECT = (
-    "ADD SYSTEM VERSIONING",
-    "DROP SYSTEM VERSIONING",
-    "ADD PERIOD FOR",
-    "DROP PERIOD FOR",
-    "ALTER INDEX",
-    "ALTER KEY",
-    "ALTER CHECK",
-    "ALTER CONSTRAINT",
-    "DROP FOREIGN KEY",
-    "DROP CHECK",
-    "RENAME INDEX",
-    "RENAME KEY",
+_NO_EFFECT = phrases(
+    """
+    ADD SYSTEM VERSIONING, DROP SYSTEM VERSIONING, ADD PERIOD FOR, DROP PERIOD FOR, ALTER, DROP FOREIGN KEY, DROP CHECK,
+    RENAME INDEX, RENAME KEY
+    """
 )
-_STORAGE = (
-    "ENABLE KEYS",
-    "DISABLE KEYS",
-    "FORCE",
-    "REMOVE PARTITIONING",
-    "REMOVE TTL",
-    "WITH VALIDATION",
-    "WITHOUT VALIDATION",
-)
+_STORAGE = phrases("ENABLE KEYS, DISABLE KEYS, FORCE, REMOVE PARTITIONING, REMOVE TTL")
 _UNICODE = ("UTF8MB4", "UTF16", "UTF16LE", "UTF32", "GB18030")
 """Character sets that have the characters of all others."""
 
-_BEFORE = ("IF EXISTS", "IF NOT EXISTS")
+EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
 
 
-def read_alter_table(cursor: Cursor, names: Names, statement: str) -> list[Action]:
+def read_alter_table(cursor: Cursor, names: Names) -> list[Action]:
     """The actions of ALTER TABLE, after these words.
 
     Raises:
@@ -110,10 +76,10 @@ def read_alter_table(cursor: Cursor, names: Names, statement: str) -> list[Actio
         cursor.accept(",")
     if phrase := cursor.accept_one(*_LOSES_ROWS):
         _other_table(cursor.rest, names)
-        return [NotFollowed(f"{phrase}: {_LOSES_ROWS[phrase]}", statement, tuple(names.tables))]
+        return [NotFollowed(f"{phrase}: {_LOSES_ROWS[phrase]}", tuple(names.tables))]
     if cursor.peek() is None or cursor.accept_one(*_KEEPS_ROWS):
         return []
-    clauses = _Clauses(table, names, statement)
+    clauses = _Clauses(table, names)
     return _in_order([action for part in split(cursor.rest, ",") for action in clauses.read(Cursor(part))])
 
 
@@ -147,10 +113,9 @@ def _other_table(tokens: Sequence[Token], names: Names) -> None:
 class _Clauses:
     """Reads the clauses of one statement."""
 
-    def __init__(self, table: TableName, names: Names, statement: str) -> None:
+    def __init__(self, table: TableName, names: Names) -> None:
         self.table = table
         self.names = names
-        self.statement = statement
         self._is_sorting = False
 
     def read(self, cursor: Cursor) -> list[Action]:
@@ -162,49 +127,43 @@ class _Clauses:
         return actions
 
     def _clause(self, cursor: Cursor) -> Iterator[Action]:
-        if cursor.accept_one(*_NO_EFFECT) or cursor.word() == "ALTER":
-            return self._no_effect(cursor)
+        if cursor.accept_one(*_NO_EFFECT):
+            cursor.skip()
+            return iter(())
         if cursor.accept("ADD"):
             return self._add(cursor)
         if cursor.accept("DROP"):
             return self._drop(cursor)
         if cursor.accept("RENAME"):
             return self._rename(cursor)
-        if cursor.accept_one("MODIFY COLUMN", "MODIFY"):
-            return self._modify(cursor)
-        if cursor.accept_one("CHANGE COLUMN", "CHANGE"):
-            return self._change(cursor)
+        if verb := cursor.accept_one("MODIFY COLUMN", "MODIFY", "CHANGE COLUMN", "CHANGE"):
+            return self._change(cursor, is_renamed=verb.startswith("CHANGE"))
         return self._other(cursor)
-
-    def _no_effect(self, cursor: Cursor) -> Iterator[Action]:
-        while cursor.peek():
-            cursor.next()
-        return iter(())
 
     def _other(self, cursor: Cursor) -> Iterator[Action]:
         if cursor.accept("CONVERT TO"):
             is_set = cursor.accept_one("CHARACTER SET", "CHARSET", "CHAR SET")
             if not is_set or cursor.word() not in _UNICODE:  # characters that the new set lacks are lost
-                yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", self.statement, (self.table,))
-            yield from self._no_effect(cursor)
+                yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", (self.table,))
+            cursor.skip()
         elif cursor.accept("ORDER BY"):
             column_name(cursor)
             cursor.accept_one("ASC", "DESC")
             self._is_sorting = True
         elif self._is_sorting and _is_sort_column(cursor):
-            yield from self._no_effect(cursor)
+            cursor.skip()
         elif not cursor.accept_one(*_STORAGE) and not _modifier(cursor):
             if "ENGINE BLACKHOLE" in read_options(cursor):
-                yield NotFollowed("the engine BLACKHOLE keeps no rows", self.statement, (self.table,))
+                yield NotFollowed("the engine BLACKHOLE keeps no rows", (self.table,))
             skip_partitioning(cursor)
 
     def _add(self, cursor: Cursor) -> Iterator[Action]:
         read_constraint_name(cursor)
         if cursor.accept("PRIMARY KEY"):
             yield ChangePrimaryKey(self.table, read_primary_key(cursor))
-            yield from self._no_effect(cursor)
+            cursor.skip()
         elif cursor.accept_one(*INDEXES):
-            yield from self._no_effect(cursor)
+            cursor.skip()
         else:
             cursor.accept("COLUMN")
             yield from self._add_columns(cursor)
@@ -231,17 +190,14 @@ class _Clauses:
         if column.primary:
             yield ChangePrimaryKey(self.table, (column.name,))
 
-    def _modify(self, cursor: Cursor) -> Iterator[Action]:
-        cursor.accept_one(*_BEFORE)
+    def _change(self, cursor: Cursor, *, is_renamed: bool) -> Iterator[Action]:
+        """The actions of MODIFY, or of CHANGE, which modifies a column and then renames it."""
+        cursor.accept_one(*EXISTENCE)
+        old = column_name(cursor) if is_renamed else ""
         column = _positioned(cursor)
-        yield ModifyColumn(self.table, column)
-        yield from self._primary(column)
-
-    def _change(self, cursor: Cursor) -> Iterator[Action]:
-        cursor.accept_one(*_BEFORE)
-        old = column_name(cursor)
-        column = _positioned(cursor)
-        yield ChangeColumn(self.table, old, column)
+        yield ModifyColumn(self.table, replace(column, name=old or column.name))
+        if is_renamed and old.lower() != column.name.lower():
+            yield RenameColumn(self.table, old, column.name)
         yield from self._primary(column)
 
     def _drop(self, cursor: Cursor) -> Iterator[Action]:
@@ -251,7 +207,7 @@ class _Clauses:
         is_key = cursor.accept_one("INDEX", "KEY", "CONSTRAINT")
         if not is_key:
             cursor.accept("COLUMN")
-        cursor.accept_one(*_BEFORE)
+        cursor.accept_one(*EXISTENCE)
         name = column_name(cursor)
         cursor.accept_one("RESTRICT", "CASCADE")
         if not is_key:
@@ -261,7 +217,7 @@ class _Clauses:
 
     def _rename(self, cursor: Cursor) -> Iterator[Action]:
         if cursor.accept("COLUMN"):
-            cursor.accept_one(*_BEFORE)
+            cursor.accept_one(*EXISTENCE)
             old = column_name(cursor)
             cursor.expect("TO")
             yield RenameColumn(self.table, old, column_name(cursor))
@@ -291,38 +247,32 @@ def _positioned(cursor: Cursor) -> Column:
     return column
 
 
-_Renaming = RenameColumn | ChangeColumn
-_ORDER = (DropColumn, ModifyColumn, AddColumn, ChangePrimaryKey, NotFollowed, RenameTable)
+_ORDER = (DropColumn, ModifyColumn, RenameColumn, AddColumn, ChangePrimaryKey, NotFollowed, RenameTable)
 
 
 def _in_order(actions: list[Action]) -> list[Action]:
     """MySQL does all clauses at once, and they name the columns from before: a name is freed before it is used."""
-    renaming = _freed_first([action for action in actions if isinstance(action, _Renaming)])
-    keys = [action for action in actions if isinstance(action, ChangePrimaryKey)]
-    # One is dropped before another one is added.
-    dropped = [action for action in keys if not action.columns and any(one.columns for one in keys)]
-    others = [action for kind in _ORDER for action in actions if isinstance(action, kind) and action not in dropped]
-    before = [action for action in others if isinstance(action, DropColumn | ModifyColumn)]
-    return [*before, *renaming, *others[len(before) :]]
+    renaming = _freed_first([action for action in actions if isinstance(action, RenameColumn)])
+    others = [action for action in actions if not isinstance(action, RenameColumn)]
+    if any(isinstance(action, ChangePrimaryKey) and action.columns for action in others):
+        # One is dropped before another one is added.
+        others = [action for action in others if not isinstance(action, ChangePrimaryKey) or action.columns]
+    return sorted([*renaming, *others], key=lambda action: _ORDER.index(type(action)))
 
 
-def _freed_first(actions: list[_Renaming]) -> list[_Renaming]:
+def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
     """Renames in an order in which no new name is the old name of a later one."""
     left = {action.old.lower(): action for action in actions}
     if len(left) < len(actions):
         raise NotReadError("a column gets two names")
-    ordered: list[_Renaming] = []
+    ordered: list[RenameColumn] = []
     while left:
         first = name = next(iter(left))
         chain = []
         while name in left:
             chain.append(left.pop(name))
-            name = _new_name(chain[-1])
+            name = chain[-1].new.lower()
         if name == first and len(chain) > 1:
             raise NotReadError("columns exchange their names")
         ordered.extend(reversed(chain))
     return ordered
-
-
-def _new_name(action: _Renaming) -> str:
-    return (action.new if isinstance(action, RenameColumn) else action.column.name).lower()

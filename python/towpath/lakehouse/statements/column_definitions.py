@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from towpath.lakehouse.statements.column_types import ColumnType, read_charset, read_type
-from towpath.lakehouse.statements.tokens import Cursor, Token
+from towpath.lakehouse.statements.table_options import read_constraint_name
+from towpath.lakehouse.statements.tokens import Cursor, Token, phrases
 from towpath.lakehouse.statements.values import given_value, implicit_value
 
 GENERATED = "the column is generated"
@@ -38,8 +39,10 @@ def read_column(cursor: Cursor) -> Column:
     """
     name = column_name(cursor)
     if cursor.accept("SERIAL"):
-        return _serial(cursor, name)
-    return _Definition(name, read_type(cursor)).read(cursor)
+        found = _Definition(name, ColumnType("bigint", unsigned=True), nullable=False, unknown=NUMBERED)
+    else:
+        found = _Definition(name, read_type(cursor))
+    return found.read(cursor)
 
 
 def column_name(cursor: Cursor) -> str:
@@ -55,24 +58,17 @@ def column_name(cursor: Cursor) -> str:
     return name
 
 
-def _serial(cursor: Cursor, name: str) -> Column:
-    definition = _Definition(name, ColumnType("bigint", unsigned=True))
-    definition.nullable = False
-    definition.unknown = NUMBERED
-    return definition.read(cursor)
-
-
+@dataclass
 class _Definition:
-    """Reads the attributes behind a type."""
+    """Reads the attributes after a type."""
 
-    def __init__(self, name: str, type_: ColumnType) -> None:
-        self.name = name
-        self.type = type_
-        self.nullable: bool | None = None
-        self.primary = False
-        self.default: Token | None = None
-        self.negative = False
-        self.unknown: str | None = None
+    name: str
+    type: ColumnType
+    nullable: bool | None = None
+    unknown: str | None = None
+    primary: bool = False
+    default: Token | None = None
+    negative: bool = False
 
     def read(self, cursor: Cursor) -> Column:
         while cursor.peek() is not None and self._attribute(cursor):
@@ -83,9 +79,6 @@ class _Definition:
 
     def _attribute(self, cursor: Cursor) -> bool:
         """Read one attribute; False if none is next."""
-        return self._value_attribute(cursor) or self._key_attribute(cursor) or _other_attribute(cursor)
-
-    def _value_attribute(self, cursor: Cursor) -> bool:
         if cursor.accept("NOT NULL"):
             self.nullable = False
         elif cursor.accept("NULL"):
@@ -97,28 +90,16 @@ class _Definition:
         elif cursor.accept("AUTO_RANDOM"):
             self.unknown = "AUTO_RANDOM numbers the rows"
             cursor.skip_parentheses()
-        elif cursor.accept_one("GENERATED ALWAYS AS (", "AS ("):
-            self._generated(cursor)
-        elif cursor.accept("ON UPDATE"):
-            _now(cursor)
-        else:
-            return False
-        return True
-
-    def _key_attribute(self, cursor: Cursor) -> bool:
-        if cursor.accept("UNIQUE"):
-            cursor.accept("KEY")
+        elif cursor.accept_one("GENERATED ALWAYS AS", "AS"):
+            self.unknown = GENERATED
+            cursor.parenthesized()
+            cursor.accept_one("VIRTUAL", "STORED", "PERSISTENT")
         elif cursor.accept_one("PRIMARY KEY", "PRIMARY", "KEY"):
             self.primary = True
             cursor.accept_one("CLUSTERED", "NONCLUSTERED")
         else:
-            return False
+            return _other_attribute(cursor)
         return True
-
-    def _generated(self, cursor: Cursor) -> None:
-        _close(cursor)
-        cursor.accept_one("VIRTUAL", "STORED", "PERSISTENT")
-        self.unknown = GENERATED
 
     def _default(self, cursor: Cursor) -> None:
         inner = Cursor(cursor.parenthesized()) if cursor.word() == "(" else cursor
@@ -140,15 +121,6 @@ class _Definition:
         return (value, None) if value is not None else (None, f"DEFAULT {self.default.raw[:40]} is converted by MySQL")
 
 
-def _close(cursor: Cursor) -> None:
-    """Read to the closing parenthesis of one that has been read."""
-    depth = 1
-    while depth:
-        token = cursor.next()
-        if token.kind == "symbol":
-            depth += (token.text == "(") - (token.text == ")")
-
-
 def _sign(cursor: Cursor) -> bool:
     if cursor.word() not in ("+", "-"):
         return False
@@ -158,27 +130,20 @@ def _sign(cursor: Cursor) -> bool:
     return cursor.next().text == "-"
 
 
+_INTRODUCERS = ("DATE", "TIME", "TIMESTAMP", "_UTF8MB4", "_UTF8", "_UTF8MB3")
+
+
 def _literal(cursor: Cursor) -> Token | None:
     """Read a literal; None if another expression is next."""
     after = cursor.peek(1)
     if cursor.word() in ("NULL", "TRUE", "FALSE"):
         return cursor.next()
-    if (
-        after
-        and after.kind == "string"
-        and cursor.accept_one("DATE", "TIME", "TIMESTAMP", "_UTF8MB4", "_UTF8", "_UTF8MB3")
-    ):
+    if after and after.kind == "string" and cursor.accept_one(*_INTRODUCERS):
         return cursor.next()
     return cursor.accept_kind("string", "number", "bits", "bytes")
 
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "LOCALTIME")
-
-
-def _now(cursor: Cursor) -> None:
-    if not cursor.accept_one(*_NOW):
-        raise cursor.unexpected("CURRENT_TIMESTAMP")
-    cursor.skip_parentheses()
 
 
 def _function(cursor: Cursor) -> None:
@@ -193,41 +158,37 @@ def _function(cursor: Cursor) -> None:
 _SETTINGS = ("COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE")
 
 
+_MARKS = phrases(
+    "UNIQUE KEY, UNIQUE, VISIBLE, INVISIBLE, WITH SYSTEM VERSIONING, WITHOUT SYSTEM VERSIONING, NOT SECONDARY"
+)
+
+
 def _other_attribute(cursor: Cursor) -> bool:
-    """Attributes that change no values."""
+    """Read an attribute that changes no values; False if none is next."""
+    if cursor.accept_one(*_MARKS):
+        return True
     if cursor.accept("COMMENT"):
-        _expect_kind(cursor, "string")
+        cursor.expect_kind("string")
     elif cursor.accept_one("COLLATE", "CHARACTER SET", "CHARSET"):
         read_charset(cursor)
     elif cursor.accept_one(*_SETTINGS):
         cursor.accept("=")
-        _expect_kind(cursor, "word", "string", "number")
+        cursor.expect_kind("word", "string", "number")
     elif cursor.word() in ("CONSTRAINT", "CHECK"):
-        _check(cursor)
+        read_constraint_name(cursor)
+        cursor.expect("CHECK")
+        cursor.parenthesized()
+        cursor.accept_one("NOT ENFORCED", "ENFORCED")
     elif cursor.accept("REFERENCES"):
         _references(cursor)
+    elif cursor.accept("ON UPDATE"):
+        cursor.expect_one("CURRENT_TIMESTAMP", *_NOW)
+        cursor.skip_parentheses()
     elif cursor.accept("COMPRESSED"):
         _ = cursor.accept("=") and cursor.next()
     else:
-        return bool(
-            cursor.accept_one(
-                "VISIBLE", "INVISIBLE", "WITHOUT SYSTEM VERSIONING", "WITH SYSTEM VERSIONING", "NOT SECONDARY"
-            )
-        )
+        return False
     return True
-
-
-def _expect_kind(cursor: Cursor, *kinds: str) -> None:
-    if cursor.accept_kind(*kinds) is None:
-        raise cursor.unexpected(" or ".join(kinds))
-
-
-def _check(cursor: Cursor) -> None:
-    if cursor.accept("CONSTRAINT") and cursor.word() != "CHECK":
-        cursor.name()
-    cursor.expect("CHECK")
-    cursor.parenthesized()
-    cursor.accept_one("NOT ENFORCED", "ENFORCED")
 
 
 def _references(cursor: Cursor) -> None:
@@ -236,9 +197,5 @@ def _references(cursor: Cursor) -> None:
         cursor.name()
     cursor.skip_parentheses()
     cursor.accept_one("MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE")
-    while cursor.accept_one(*_REFERENCE_EVENTS):
-        if not cursor.accept_one("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION"):
-            raise cursor.unexpected("what a foreign key does")
-
-
-_REFERENCE_EVENTS = ("ON DELETE", "ON UPDATE")
+    while cursor.accept_one("ON DELETE", "ON UPDATE"):
+        cursor.expect_one("what a foreign key does", "RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from towpath.lakehouse.statements.tokens import Cursor, NotReadError, split
+from towpath.lakehouse.statements.tokens import Cursor, NotReadError, phrases, split
 
 
 @dataclass(frozen=True)
@@ -31,62 +31,33 @@ class ColumnType:
         return int(self.arguments[0]) if self.arguments else 0
 
 
-_INTEGERS = {
-    "TINYINT": "tinyint",
-    "INT1": "tinyint",
-    "SMALLINT": "smallint",
-    "INT2": "smallint",
-    "MEDIUMINT": "mediumint",
-    "MIDDLEINT": "mediumint",
-    "INT3": "mediumint",
-    "INT": "int",
-    "INTEGER": "int",
-    "INT4": "int",
-    "BIGINT": "bigint",
-    "INT8": "bigint",
-}
-_FLOATS = {"FLOAT": "float", "FLOAT4": "float", "DOUBLE": "double", "DOUBLE PRECISION": "double", "FLOAT8": "double"}
-_DECIMALS = dict.fromkeys(("DECIMAL", "DEC", "NUMERIC", "FIXED"), "decimal")
-_CHARS = dict.fromkeys(("CHAR", "CHARACTER", "NCHAR", "NATIONAL CHAR", "NATIONAL CHARACTER"), "char")
-_VARCHARS = dict.fromkeys(
-    (
-        *("VARCHAR", "VARCHARACTER", "CHAR VARYING", "CHARACTER VARYING", "NVARCHAR", "NCHAR VARCHAR", "NCHAR VARYING"),
-        *("NATIONAL VARCHAR", "NATIONAL VARCHARACTER", "NATIONAL CHAR VARYING", "NATIONAL CHARACTER VARYING"),
-    ),
-    "varchar",
-)
-_TEXTS = {
-    **{name.upper(): name for name in ("tinytext", "text", "mediumtext", "longtext")},
-    **dict.fromkeys(("LONG", "LONG VARCHAR", "LONG VARCHARACTER", "LONG CHAR VARYING"), "mediumtext"),
-    "LONG CHARACTER VARYING": "mediumtext",
-}
-_BLOBS = {
-    **{name.upper(): name for name in ("tinyblob", "blob", "mediumblob", "longblob")},
-    "LONG VARBINARY": "mediumblob",
-}
-_FRACTIONS = {name.upper(): name for name in ("time", "datetime", "timestamp")}
-_GEOMETRIES = {
-    name.upper(): name
-    for name in (
-        *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
-        *("geometrycollection", "geomcollection"),
-    )
-}
-_OTHERS = {name.upper(): name for name in ("date", "json", "uuid", "inet4", "inet6")}
+_CHARACTERS = ("CHAR", "CHARACTER", "NCHAR", "NATIONAL CHAR", "NATIONAL CHARACTER")
+_TEXTS = ("tinytext", "text", "mediumtext", "longtext")
+_BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 
-# Each group of types with the least and the greatest count of numbers in parentheses, and what they are without.
-_GROUPS: tuple[tuple[dict[str, str], int, int, tuple[str, ...]], ...] = (
-    (_INTEGERS, 0, 1, ()),
-    (_FLOATS, 0, 2, ()),
-    (_DECIMALS, 0, 2, ("10", "0")),
-    (_CHARS | {"BINARY": "binary", "BIT": "bit"}, 0, 1, ("1",)),
-    (_VARCHARS | {"VARBINARY": "varbinary"}, 1, 1, ()),
-    (_TEXTS | _BLOBS, 0, 1, ()),
-    (_FRACTIONS | {"YEAR": "year", "VECTOR": "vector"}, 0, 1, ()),
-    (_GEOMETRIES | _OTHERS, 0, 0, ()),
+# Types with the least and the greatest count of numbers in parentheses, and what they are without. Each name is one of
+# its spellings too.
+_GROUPS: tuple[tuple[int, int, tuple[str, ...], dict[str, str]], ...] = (
+    (0, 1, (), {"tinyint": "INT1", "smallint": "INT2", "mediumint": "MIDDLEINT, INT3"}),
+    (0, 1, (), {"int": "INTEGER, INT4", "bigint": "INT8"}),
+    (0, 2, (), {"float": "FLOAT4", "double": "DOUBLE PRECISION, FLOAT8"}),
+    (0, 2, ("10", "0"), {"decimal": "DEC, NUMERIC, FIXED"}),
+    (0, 1, ("1",), {"char": ",".join(_CHARACTERS), "binary": "", "bit": ""}),
+    (1, 1, (), {"varchar": "VARCHARACTER, NVARCHAR, NCHAR VARCHAR, NATIONAL VARCHAR, NATIONAL VARCHARACTER"}),
+    (1, 1, (), {"varchar": ",".join(f"{one} VARYING" for one in _CHARACTERS), "varbinary": ""}),
+    (0, 1, (), dict.fromkeys((*_TEXTS, *_BLOBS), "")),
+    (0, 1, (), {"mediumtext": "LONG, LONG VARCHAR, LONG VARCHARACTER, LONG CHAR VARYING, LONG CHARACTER VARYING"}),
+    (0, 1, (), {"mediumblob": "LONG VARBINARY"}),
+    (0, 1, (), dict.fromkeys(("time", "datetime", "timestamp", "year", "vector"), "")),
+    (0, 0, (), dict.fromkeys(("date", "json", "uuid", "inet4", "inet6", "geometry", "point", "linestring"), "")),
+    (0, 0, (), dict.fromkeys(("polygon", "multipoint", "multilinestring", "multipolygon"), "")),
+    (0, 0, (), dict.fromkeys(("geometrycollection", "geomcollection"), "")),
 )
 _ARGUMENTS = {
-    words: (name, least, most, default) for types, least, most, default in _GROUPS for words, name in types.items()
+    words: (name, least, most, default)
+    for least, most, default, types in _GROUPS
+    for name, spellings in types.items()
+    for words in (name.upper(), *phrases(spellings))
 }
 _WORDS = sorted(_ARGUMENTS, key=lambda words: -len(words.split()))
 
@@ -95,8 +66,8 @@ _BYTES = {"char": "binary", "varchar": "varbinary"} | {
 }
 """What a type of characters is in the character set `binary`."""
 
-INTEGERS = frozenset(_INTEGERS.values())
-FLOATS = frozenset(_FLOATS.values())
+INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+FLOATS = frozenset({"float", "double"})
 BINARIES = frozenset(_BYTES.values())
 TEXTS = frozenset(_BYTES)
 NUMBERS = INTEGERS | FLOATS | {"decimal", "bit"}
@@ -131,8 +102,7 @@ def _completed(cursor: Cursor, name: str, arguments: tuple[str, ...]) -> ColumnT
     if name in NUMBERS and name != "bit":
         return _numeric(cursor, ColumnType(name, arguments))
     # TEXT(n) is the smallest type of its kind that holds n characters; that makes no difference to its values.
-    drops_arguments = name in _TEXTS.values() or name in _BLOBS.values() or name == "year"
-    found = ColumnType(name, () if drops_arguments else arguments)
+    found = ColumnType(name, () if name in (*_TEXTS, *_BLOBS, "year") else arguments)
     return _collated(cursor, found) if name in TEXTS else found
 
 
@@ -177,7 +147,4 @@ def _collated(cursor: Cursor, found: ColumnType) -> ColumnType:
 
 def read_charset(cursor: Cursor) -> str:
     """Read the name of a character set or collation, and return it in upper case."""
-    token = cursor.accept_kind("word", "name", "string")
-    if token is None:
-        raise cursor.unexpected("a character set or collation")
-    return token.text.upper()
+    return cursor.expect_kind("word", "name", "string").text.upper()

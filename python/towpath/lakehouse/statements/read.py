@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from towpath.lakehouse.statements.actions import (
@@ -18,10 +18,10 @@ from towpath.lakehouse.statements.actions import (
     TruncateTable,
     tables_of,
 )
-from towpath.lakehouse.statements.alter import read_alter_table, wait
+from towpath.lakehouse.statements.alter import EXISTENCE, read_alter_table, wait
 from towpath.lakehouse.statements.create import read_create_table
 from towpath.lakehouse.statements.table_names import Names
-from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, split, tokenize
+from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, phrases, split, tokenize
 
 MAX_LENGTH = 256 * 1024
 """Characters of a text that is read; a longer one is `NotFollowed`. The time to read a text is linear in its length."""
@@ -29,51 +29,25 @@ MAX_LENGTH = 256 * 1024
 _BODIES = ("PROCEDURE", "FUNCTION", "AGGREGATE FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
 """Objects whose definition may have semicolons in it: it is the rest of the text."""
 
-_OBJECTS = (
-    *_BODIES,
-    *("VIEW", "USER", "ROLE", "SERVER", "TABLESPACE", "UNDO TABLESPACE", "LOGFILE GROUP", "RESOURCE GROUP", "SEQUENCE"),
-    *(
-        "SPATIAL REFERENCE SYSTEM",
-        "INSTANCE",
-        "LIBRARY",
-        "MASKING POLICY",
-        "PLACEMENT POLICY",
-        "BINDING",
-        "GLOBAL BINDING",
-    ),
-    *("SESSION BINDING", "PREPARE", "STATISTICS", "RESOURCE", "RANGE", "TEMPORARY"),
+_OBJECTS = _BODIES + phrases(
+    """
+    VIEW, USER, ROLE, SERVER, TABLESPACE, UNDO TABLESPACE, LOGFILE GROUP, RESOURCE, SEQUENCE, SPATIAL REFERENCE SYSTEM,
+    INSTANCE, LIBRARY, MASKING POLICY, PLACEMENT POLICY, BINDING, GLOBAL BINDING, SESSION BINDING, PREPARE, STATISTICS,
+    RANGE, TEMPORARY
+    """
 )
 """What CREATE, ALTER and DROP have besides tables, indexes and databases. TEMPORARY tables are not replicated."""
 
-_HARMLESS = (
-    *(
-        "GRANT",
-        "REVOKE",
-        "SET",
-        "FLUSH",
-        "RESET",
-        "ANALYZE TABLE",
-        "ANALYZE LOCAL TABLE",
-        "ANALYZE NO_WRITE_TO_BINLOG TABLE",
-    ),
-    *(
-        "OPTIMIZE",
-        "CHECK TABLE",
-        "CHECKSUM",
-        "REPAIR",
-        "BEGIN",
-        "START TRANSACTION",
-        "COMMIT",
-        "ROLLBACK",
-        "SAVEPOINT",
-        "RELEASE",
-    ),
-    *("XA", "LOCK", "UNLOCK", "RENAME USER", "INSTALL", "UNINSTALL", "KILL", "SHOW", "DESCRIBE", "DESC", "CACHE INDEX"),
-    *("SPLIT TABLE", "SPLIT REGION", "SPLIT PARTITION", "ADMIN", "REFRESH", "DROP STATS", "LOAD STATS", "LOCK STATS"),
+_HARMLESS = phrases(
+    """
+    GRANT, REVOKE, SET, FLUSH, RESET, ANALYZE TABLE, ANALYZE LOCAL TABLE, ANALYZE NO_WRITE_TO_BINLOG TABLE, OPTIMIZE,
+    CHECK TABLE, CHECKSUM, REPAIR, BEGIN, START TRANSACTION, COMMIT, ROLLBACK, SAVEPOINT, RELEASE, XA, LOCK, UNLOCK,
+    RENAME USER, INSTALL, UNINSTALL, KILL, SHOW, DESCRIBE, DESC, CACHE INDEX, SPLIT TABLE, SPLIT REGION,
+    SPLIT PARTITION, ADMIN, REFRESH, DROP STATS, LOAD STATS, LOCK STATS
+    """
 )
 _ROWS = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "IMPORT", "CALL", "WITH", "EXECUTE", "DO", "SELECT")
-_RESTORES = ("RECOVER TABLE", "FLASHBACK TABLE")
-_EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
+_INDEX = ("ONLINE INDEX", "OFFLINE INDEX", "INDEX")
 
 
 def read_statements(text: str, database: str | None = None, table: str | None = None) -> list[Action]:
@@ -92,22 +66,22 @@ def read_statements(text: str, database: str | None = None, table: str | None = 
         ImportError: sqlglot is not installed. Nothing in the text raises an error.
     """
     if len(text) > MAX_LENGTH:
-        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", text, others=_words(text, database))]
+        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", others=_words(text, database))]
     try:
         tokens = tokenize(text)
     except NotReadError as error:
-        return [NotFollowed(f"the statement could not be read: {error}", text, others=_words(text, database))]
-    found = _actions(tokens, text, Names(database, table))
+        return [NotFollowed(f"the statement could not be read: {error}", others=_words(text, database))]
+    found = _actions(tokens, Names(database, table))
     unconditional = [token for token in tokens if not token.conditional]
     if len(unconditional) == len(tokens):
         return found
-    elsewhere = _actions(unconditional, text, Names(database, table))
+    elsewhere = _actions(unconditional, Names(database, table))
     if _effects(elsewhere) == _effects(found):
         return found
     reason = "a comment that only some servers execute changes what the statement does"
     tables = dict.fromkeys(name for one in (*found, *elsewhere) for name in tables_of(one))
     others = dict.fromkeys(name for one in (*found, *elsewhere) if isinstance(one, NotFollowed) for name in one.others)
-    return [NotFollowed(reason, text, tuple(tables), tuple(others))]
+    return [NotFollowed(reason, tuple(tables), tuple(others))]
 
 
 def _words(text: str, database: str | None) -> tuple[TableName, ...]:
@@ -126,7 +100,7 @@ def _of_no_rows(created: CreateTable) -> CreateTable:
     return replace(created, columns=tuple(replace(one, initial=None, unknown=None) for one in created.columns))
 
 
-def _actions(tokens: Sequence[Token], text: str, names: Names) -> list[Action]:
+def _actions(tokens: Sequence[Token], names: Names) -> list[Action]:
     actions: list[Action] = []
     for tokens_of_one in filter(None, split(tokens, ";")):
         cursor = Cursor(tokens_of_one)
@@ -134,58 +108,43 @@ def _actions(tokens: Sequence[Token], text: str, names: Names) -> list[Action]:
         try:
             if _is_body(cursor):
                 break
-            found = _statement(cursor, names, text)
-            actions += _ambiguous(found, names, text) if found and names.are_ambiguous else found
+            found = _statement(cursor, names)
+            actions += _ambiguous(found, names) if found and names.are_ambiguous else found
         except NotReadError as error:
             names.read_renamed(tokens_of_one)
             reason = f"the statement could not be read: {error}"
-            actions.append(NotFollowed(reason, text, tuple(names.tables), names.others(tokens_of_one)))
+            actions.append(NotFollowed(reason, tuple(names.tables), names.others(tokens_of_one)))
     return actions
 
 
-def _ambiguous(actions: Sequence[Action], names: Names, text: str) -> list[Action]:
+def _ambiguous(actions: Sequence[Action], names: Names) -> list[Action]:
     reasons = [one.reason for one in actions if isinstance(one, NotFollowed)]
     reason = "; ".join(reasons) or "the session's database is not known, and a table is named without a database"
-    return [NotFollowed(reason, text, tuple(names.tables), names.of_any_database)]
+    return [NotFollowed(reason, tuple(names.tables), names.of_any_database)]
 
 
-def _statement(cursor: Cursor, names: Names, text: str) -> list[Action]:
+def _statement(cursor: Cursor, names: Names) -> list[Action]:
     if cursor.accept_one("SET STATEMENT", "BEGIN NOT"):
         raise NotReadError("MariaDB's SET STATEMENT and BEGIN NOT ATOMIC have other statements in them")
     if cursor.accept_one(*_HARMLESS):
         return []
-    verb = cursor.accept_one("ALTER", "CREATE", "DROP", "TRUNCATE", "RENAME", "USE", *_RESTORES, *_ROWS)
-    if verb == "ALTER":
-        return _alter(cursor, names, text)
-    if verb == "CREATE":
-        return _create(cursor, names)
-    if verb == "DROP":
-        return _drop(cursor, names)
-    if verb == "TRUNCATE":
-        return _truncate(cursor, names)
-    if verb == "RENAME":
-        return _rename(cursor, names)
-    if verb == "USE":
-        names.use(cursor.name())
-        return []
-    if verb in _RESTORES:
-        return _restored(cursor, names, text)
-    if verb in _ROWS:
-        table = _changed_table(verb, cursor, names)
-        others = () if table else names.others(cursor.all)
-        return [NotFollowed(f"{verb} changes rows by a statement", text, table, others)]
+    verb = cursor.accept_one(*_READERS, *_ROWS)
+    if verb in _READERS:
+        return _READERS[verb](cursor, names)
+    if verb:
+        tables = _changed_tables(verb, cursor, names)
+        return [NotFollowed(f"{verb} changes rows by a statement", tables, () if tables else names.others(cursor.all))]
     raise cursor.unexpected("a statement of MySQL")
 
 
-def _alter(cursor: Cursor, names: Names, text: str) -> list[Action]:
+def _alter(cursor: Cursor, names: Names) -> list[Action]:
     cursor.accept_one("ONLINE", "OFFLINE")
     if cursor.accept("IGNORE TABLE"):
         raise NotReadError("ALTER IGNORE TABLE may remove rows")
     if cursor.accept("TABLE"):
-        return read_alter_table(cursor, names, text)
+        return read_alter_table(cursor, names)
     _definer(cursor)
-    if not cursor.accept_one("DATABASE", "SCHEMA", *_OBJECTS):
-        raise cursor.unexpected("what is altered")
+    cursor.expect_one("what is altered", "DATABASE", "SCHEMA", *_OBJECTS)
     return []
 
 
@@ -194,13 +153,12 @@ def _create(cursor: Cursor, names: Names) -> list[Action]:
     if cursor.accept("TABLE"):
         return read_create_table(cursor, names, replaced)
     if cursor.accept_one("DATABASE", "SCHEMA"):
-        exists = cursor.accept_one(*_EXISTENCE)
+        exists = cursor.accept_one(*EXISTENCE)
         return [DropDatabase(cursor.name())] if replaced and not exists else []
     _definer(cursor)
     cursor.accept_one("ONLINE", "OFFLINE")
     cursor.accept_one("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
-    if not cursor.accept_one("INDEX", *_OBJECTS):
-        raise cursor.unexpected("what is created")
+    cursor.expect_one("what is created", "INDEX", *_OBJECTS)
     return []
 
 
@@ -208,18 +166,13 @@ def _definer(cursor: Cursor) -> None:
     """Read what may be between CREATE or ALTER and VIEW, PROCEDURE and others."""
     if cursor.accept("ALGORITHM ="):
         cursor.name()
-    if cursor.accept("DEFINER ="):
-        _user(cursor)
+    if cursor.accept("DEFINER ="):  # 'name'@'host', CURRENT_USER or MariaDB's role
+        cursor.next()
+        cursor.skip_parentheses()
+        if cursor.accept("@"):
+            cursor.next()
     if cursor.accept("SQL SECURITY"):
         cursor.name()
-
-
-def _user(cursor: Cursor) -> None:
-    """Read a user: 'name'@'host', CURRENT_USER or MariaDB's role."""
-    cursor.next()
-    cursor.skip_parentheses()
-    if cursor.accept("@"):
-        cursor.next()
 
 
 def _is_body(cursor: Cursor) -> bool:
@@ -232,27 +185,20 @@ def _is_body(cursor: Cursor) -> bool:
 
 
 def _drop(cursor: Cursor, names: Names) -> list[Action]:
-    if cursor.accept_one("TABLES", "TABLE"):
-        cursor.accept("IF EXISTS")
+    kind = cursor.expect_one("what is dropped", "TABLES", "TABLE", "DATABASE", "SCHEMA", *_INDEX, *_OBJECTS)
+    cursor.accept("IF EXISTS")
+    if kind in ("TABLES", "TABLE"):
         tables = _list(cursor, names)
         wait(cursor)
         cursor.accept_one("RESTRICT", "CASCADE")
         cursor.end()
         return [DropTable(table) for table in tables]
-    if cursor.accept_one("DATABASE", "SCHEMA"):
-        cursor.accept("IF EXISTS")
+    if kind in ("DATABASE", "SCHEMA"):
         dropped = DropDatabase(cursor.name())
         cursor.end()
         return [dropped]
-    if cursor.accept_one("ONLINE INDEX", "OFFLINE INDEX", "INDEX"):
-        return _drop_index(cursor, names)
-    if not cursor.accept_one(*_OBJECTS):
-        raise cursor.unexpected("what is dropped")
-    return []
-
-
-def _drop_index(cursor: Cursor, names: Names) -> list[Action]:
-    cursor.accept("IF EXISTS")
+    if kind not in _INDEX:
+        return []
     index = cursor.name()
     cursor.expect("ON")
     table = names.read(cursor)
@@ -267,7 +213,7 @@ def _list(cursor: Cursor, names: Names) -> list[TableName]:
 
 
 def _truncate(cursor: Cursor, names: Names) -> list[Action]:
-    cursor.accept_one("TABLE")
+    cursor.accept("TABLE")
     table = names.read(cursor)
     wait(cursor)
     cursor.end()
@@ -275,8 +221,7 @@ def _truncate(cursor: Cursor, names: Names) -> list[Action]:
 
 
 def _rename(cursor: Cursor, names: Names) -> list[Action]:
-    if not cursor.accept_one("TABLES", "TABLE"):
-        raise cursor.unexpected("TABLE")
+    cursor.expect_one("TABLE", "TABLES", "TABLE")
     cursor.accept("IF EXISTS")
     pairs = [_pair(cursor, names)]
     while cursor.accept(","):
@@ -292,21 +237,36 @@ def _pair(cursor: Cursor, names: Names) -> tuple[TableName, TableName]:
     return old, names.read(cursor)
 
 
-def _restored(cursor: Cursor, names: Names, text: str) -> list[Action]:
+def _use(cursor: Cursor, names: Names) -> list[Action]:
+    names.use(cursor.name())
+    return []
+
+
+def _restored(cursor: Cursor, names: Names) -> list[Action]:
     tables = _list(cursor, names) if cursor.word() != "BY" else []
     if cursor.accept("TO"):
         tables.append(names.read(cursor))
-    return [NotFollowed("rows are restored", text, tuple(tables), names.others(cursor.rest))]
+    return [NotFollowed("rows are restored", tuple(tables), names.others(cursor.rest))]
 
 
-def _changed_table(verb: str, cursor: Cursor, names: Names) -> tuple[TableName, ...]:
+_READERS: dict[str, Callable[[Cursor, Names], list[Action]]] = {
+    "ALTER": _alter,
+    "CREATE": _create,
+    "DROP": _drop,
+    "TRUNCATE": _truncate,
+    "RENAME": _rename,
+    "USE": _use,
+    "RECOVER TABLE": _restored,
+    "FLASHBACK TABLE": _restored,
+}
+
+
+def _changed_tables(verb: str, cursor: Cursor, names: Names) -> tuple[TableName, ...]:
     """The table whose rows a statement changes, where it names one only."""
-    while cursor.accept_one("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "INTO", "FROM"):
-        pass
     if verb not in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
         return ()
+    while cursor.accept_one("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "INTO", "FROM"):
+        pass
     table = names.read(cursor)
-    one_table = (
-        verb in ("INSERT", "REPLACE") or cursor.peek() is None or cursor.word() in ("SET", "WHERE", "ORDER", "LIMIT")
-    )
-    return (table,) if one_table else ()
+    names_one = verb in ("INSERT", "REPLACE") or cursor.word() in ("SET", "WHERE", "ORDER", "LIMIT")
+    return (table,) if names_one or cursor.peek() is None else ()

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from towpath.lakehouse.statements.tokens import Cursor, split
+from towpath.lakehouse.statements.tokens import Cursor, phrases, split
 
-_WITH_VALUE = (
-    *(
-        "AUTOEXTEND_SIZE",
-        "AUTO_INCREMENT",
-        "AVG_ROW_LENGTH",
-        "CHARACTER SET",
-        "CHARSET",
-        "CHECKSUM",
-        "COLLATE",
-        "COMMENT",
-    ),
-    *("COMPRESSION", "CONNECTION", "DATA DIRECTORY", "DEFAULT CHARACTER SET", "DEFAULT CHARSET", "DEFAULT COLLATE"),
-    *(
-        "DELAY_KEY_WRITE",
-        "ENCRYPTION",
-        "ENGINE",
-        "ENGINE_ATTRIBUTE",
-        "INDEX DIRECTORY",
-        "INSERT_METHOD",
-        "KEY_BLOCK_SIZE",
-    ),
-    *("MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE"),
-    *("STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE", "TABLESPACE", "TABLE_CHECKSUM"),
-    # MariaDB
-    *("ENCRYPTED", "ENCRYPTION_KEY_ID", "IETF_QUOTES", "PAGE_CHECKSUM", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL"),
-    "TRANSACTIONAL",
-    # TiDB
-    *("AUTO_ID_CACHE", "AUTO_RANDOM_BASE", "FORCE AUTO_INCREMENT", "FORCE AUTO_RANDOM_BASE", "PLACEMENT POLICY"),
-    *("PRE_SPLIT_REGIONS", "SHARD_ROW_ID_BITS", "TTL_ENABLE", "TTL_JOB_INTERVAL"),
+_WITH_VALUE = phrases(
+    """
+    AUTOEXTEND_SIZE, AUTO_INCREMENT, AVG_ROW_LENGTH, CHARACTER SET, CHARSET, CHECKSUM, COLLATE, COMMENT, COMPRESSION,
+    CONNECTION, DATA DIRECTORY, DEFAULT CHARACTER SET, DEFAULT CHARSET, DEFAULT COLLATE, DELAY_KEY_WRITE, ENCRYPTION,
+    ENGINE, ENGINE_ATTRIBUTE, INDEX DIRECTORY, INSERT_METHOD, KEY_BLOCK_SIZE, MAX_ROWS, MIN_ROWS, PACK_KEYS, PASSWORD,
+    ROW_FORMAT, SECONDARY_ENGINE, SECONDARY_ENGINE_ATTRIBUTE, STATS_AUTO_RECALC, STATS_PERSISTENT, STATS_SAMPLE_PAGES,
+    STORAGE, TABLESPACE, TABLE_CHECKSUM,
+    ENCRYPTED, ENCRYPTION_KEY_ID, IETF_QUOTES, PAGE_CHECKSUM, PAGE_COMPRESSED, PAGE_COMPRESSION_LEVEL, TRANSACTIONAL,
+    AUTO_ID_CACHE, AUTO_RANDOM_BASE, FORCE AUTO_INCREMENT, FORCE AUTO_RANDOM_BASE, PLACEMENT POLICY, PRE_SPLIT_REGIONS,
+    SHARD_ROW_ID_BITS, TTL_ENABLE, TTL_JOB_INTERVAL
+    """
 )
+"""Options of MySQL, those of MariaDB from ENCRYPTED on, and those of TiDB from AUTO_ID_CACHE on."""
+
 _WITHOUT_VALUE = ("WITH SYSTEM VERSIONING", "START TRANSACTION")
 _VECTORS = ("VECTOR INDEX", "VECTOR KEY", "COLUMNAR INDEX")
 INDEXES = ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN KEY", "CHECK", *_VECTORS)
@@ -67,10 +51,7 @@ def _read_option(cursor: Cursor) -> str:
 
 def _value(cursor: Cursor) -> str:
     cursor.accept("=")
-    token = cursor.accept_kind("word", "name", "string", "number")
-    if token is None:
-        raise cursor.unexpected("the value of an option")
-    return token.text.upper()
+    return cursor.expect_kind("word", "name", "string", "number").text.upper()
 
 
 def _time_to_live(cursor: Cursor) -> str:

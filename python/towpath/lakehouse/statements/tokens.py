@@ -156,6 +156,11 @@ def split(tokens: Sequence[Token], symbol: str) -> list[list[Token]]:
     return parts
 
 
+def phrases(text: str) -> tuple[str, ...]:
+    """The phrases of a list with commas between them."""
+    return tuple(filter(None, (" ".join(one.split()) for one in text.split(","))))
+
+
 @cache
 def _by_first_word(phrases: tuple[str, ...]) -> dict[str, list[tuple[list[str], str]]]:
     """The words of phrases, and the phrases, by their first word."""
@@ -223,13 +228,30 @@ class Cursor:
         if not self.accept(phrase):
             raise self.unexpected(phrase)
 
+    def expect_one(self, expected: str, *phrases: str) -> str:
+        """Read one of some phrases, which the error names as what was expected.
+
+        Raises:
+            NotReadError: Something else is next.
+        """
+        if found := self.accept_one(*phrases):
+            return found
+        raise self.unexpected(expected)
+
     def accept_kind(self, *kinds: str) -> Token | None:
         """Read a token, if it is of one of these kinds."""
         token = self.peek()
-        if token is None or token.kind not in kinds:
-            return None
-        self._at += 1
-        return token
+        return self.next() if token and token.kind in kinds else None
+
+    def expect_kind(self, *kinds: str) -> Token:
+        """Read a token of one of these kinds.
+
+        Raises:
+            NotReadError: Something else is next.
+        """
+        if found := self.accept_kind(*kinds):
+            return found
+        raise self.unexpected(" or ".join(kinds))
 
     def name(self) -> str:
         """Read a name. It may be between double quotes, as on a server with the SQL mode ANSI_QUOTES.
@@ -240,8 +262,11 @@ class Cursor:
         token = self.peek()
         if token is None or not _is_name(token):
             raise self.unexpected("a name")
-        self._at += 1
-        return token.text
+        return self.next().text
+
+    def skip(self) -> None:
+        """Read everything that is left."""
+        self._at = len(self._tokens)
 
     def skip_parentheses(self) -> bool:
         """Read everything to the closing parenthesis, if the next token opens one."""

@@ -33,7 +33,7 @@ def implicit_value(column_type: ColumnType) -> tuple[Value | None, str | None]:
     if name in INTEGERS or name in FLOATS or name == "bit":
         return "0", None
     if name == "decimal":
-        return _decimal(column_type, "0"), None
+        return _decimal(column_type, None, "0"), None
     if name == "enum":
         return column_type.labels[0], None
     if name in TEXTS or name == "set":
@@ -47,13 +47,18 @@ def implicit_value(column_type: ColumnType) -> tuple[Value | None, str | None]:
 
 def given_value(column_type: ColumnType, literal: Token, negative: bool) -> Value | None:
     """The value of a literal other than NULL; None if MySQL would convert it."""
-    read = _READERS.get(column_type.name)
-    text = _text(literal)
-    if literal.kind == "string" and isinstance(text, str) and column_type.name in NUMBERS - {"bit"}:
+    name, text = column_type.name, _text(literal)
+    if name in NUMBERS and isinstance(text, bytes):
+        # A hexadecimal or bit literal is a number, which has 64 bits in MySQL.
+        text = str(int.from_bytes(text, "big")) if 0 < len(text) <= 8 else None
+    elif name in NUMBERS - {"bit"} and literal.kind == "string" and isinstance(text, str):
         text = text.strip(" \t\n\v\f\r")
-    if read is None or text is None or (isinstance(text, bytes) and not text):
+    if not text and text != "":
         return None
-    return read(column_type, literal, "-" + text if negative and isinstance(text, str) else text)
+    if isinstance(text, bytes):
+        of_text = text.decode() if name in TEXTS and text.isascii() else None
+        return _padded(column_type, text) if name in BINARIES else of_text
+    return _READERS[name](column_type, literal, "-" + text if negative else text) if name in _READERS else None
 
 
 def _text(literal: Token) -> Value | None:
@@ -71,68 +76,53 @@ def _unhexed(digits: str) -> bytes:
     return bytes.fromhex(digits.zfill((len(digits) + 1) // 2 * 2))
 
 
-def _integer(_: ColumnType, __: Token, text: Value) -> Value | None:
-    if isinstance(text, bytes):
-        return _digits(text)
+def _integer(_: ColumnType, __: Token, text: str) -> str | None:
     return str(int(text)) if re.fullmatch(r"[+-]?\d{1,20}", text, re.ASCII) else None
 
 
-def _digits(value: bytes) -> str | None:
-    """A hexadecimal or bit literal as a number, which has 64 bits in MySQL."""
-    return str(int.from_bytes(value, "big")) if len(value) <= 8 else None
-
-
-def _bit(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
+def _bit(column_type: ColumnType, literal: Token, text: str) -> str | None:
     # A string is the bytes of its characters, as a hexadecimal literal is.
     return None if literal.kind == "string" else _integer(column_type, literal, text)
 
 
-def _decimal(column_type: ColumnType, text: Value) -> str | None:
-    if isinstance(text, bytes):
-        text = _digits(text) or ""
+def _decimal(column_type: ColumnType, _: Token | None, text: str) -> str | None:
     scale = int(column_type.arguments[1])
     if not _NUMBER.fullmatch(text) or len(text.partition(".")[2].rstrip("0")) > scale or len(text) > 100:
         return None
     return f"{Context(prec=200).create_decimal(text).quantize(Decimal(1).scaleb(-scale), context=Context(prec=200)):f}"
 
 
-def _float(column_type: ColumnType, _: Token, text: Value) -> Value | None:
-    if isinstance(text, bytes):
-        return _digits(text)
+def _float(column_type: ColumnType, _: Token, text: str) -> str | None:
     rounded = len(column_type.arguments) == 2 and len(text.partition(".")[2]) > int(column_type.arguments[1])
     return text if _FLOAT.fullmatch(text) and not rounded else None
 
 
-def _characters(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
-    if isinstance(text, bytes):
-        return text.decode() if text.isascii() else None
+def _characters(column_type: ColumnType, literal: Token, text: str) -> str | None:
     if literal.kind == "number" and not _PLAIN.fullmatch(text):
         return None
     return text.rstrip(" ") if column_type.name == "char" else text
 
 
-def _bytes(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
-    if isinstance(text, str):
-        # The session's character set decides the bytes of other characters.
-        if not text.isascii() or (literal.kind == "number" and not _PLAIN.fullmatch(text)):
-            return None
-        text = text.encode()
-    return _padded(column_type, text)
+def _bytes(column_type: ColumnType, literal: Token, text: str) -> bytes | None:
+    # The session's character set decides the bytes of other characters.
+    if not text.isascii() or (literal.kind == "number" and not _PLAIN.fullmatch(text)):
+        return None
+    return _padded(column_type, text.encode())
 
 
 def _padded(column_type: ColumnType, value: bytes) -> bytes:
     return value.ljust(column_type.number, b"\0") if column_type.name == "binary" else value
 
 
-def _enum(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
+def _enum(column_type: ColumnType, literal: Token, text: str) -> str | None:
     labels = column_type.labels
-    if literal.kind == "number" and isinstance(text, str) and re.fullmatch("[0-9]{1,5}", text):
+    if literal.kind == "number" and re.fullmatch("[0-9]{1,5}", text):
         return labels[int(text) - 1] if 0 < int(text) <= len(labels) else None
     return _label(labels, text)
 
 
-def _set(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
-    if literal.kind != "string" or not isinstance(text, str):
+def _set(column_type: ColumnType, literal: Token, text: str) -> str | None:
+    if literal.kind != "string":
         return None
     members = text.split(",") if text else []
     found = [_label(column_type.labels, member) for member in members]
@@ -141,19 +131,15 @@ def _set(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
     return ",".join(label for label in column_type.labels if label in found)
 
 
-def _label(labels: tuple[str, ...], text: Value) -> str | None:
+def _label(labels: tuple[str, ...], text: str) -> str | None:
     """The member that is equal, if need be without case, as in most collations."""
-    if not isinstance(text, str):
-        return None
     text = text.rstrip(" ")
     equal = [label for label in labels if label.casefold() == text.casefold()]
     return text if text in labels else equal[0] if len(equal) == 1 else None
 
 
-def _temporal(column_type: ColumnType, literal: Token, text: Value) -> Value | None:
+def _temporal(column_type: ColumnType, literal: Token, text: str) -> str | None:
     name = column_type.name
-    if not isinstance(text, str):
-        return None
     if literal.kind == "number" and text == "0":
         return _with_fraction(column_type, _ZEROS[name])
     if name == "datetime" and re.fullmatch(_LAYOUTS["date"], text, re.ASCII):
@@ -161,9 +147,9 @@ def _temporal(column_type: ColumnType, literal: Token, text: Value) -> Value | N
     return _with_fraction(column_type, text) if re.fullmatch(_LAYOUTS[name], text, re.ASCII) else None
 
 
-def _timestamp(column_type: ColumnType, _: Token, text: Value) -> Value | None:
+def _timestamp(column_type: ColumnType, _: Token, text: str) -> str | None:
     # Any other TIMESTAMP is in the time zone of the session, which no message has.
-    zero = isinstance(text, str) and re.fullmatch(r"0|0000-00-00( 00:00:00(\.0{1,6})?)?", text)
+    zero = re.fullmatch(r"0|0000-00-00( 00:00:00(\.0{1,6})?)?", text)
     return _with_fraction(column_type, _ZEROS["datetime"]) if zero else None
 
 
@@ -178,7 +164,7 @@ def _with_fraction(column_type: ColumnType, text: str) -> str | None:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-_Reader = Callable[[ColumnType, Token, Value], Value | None]
+_Reader = Callable[[ColumnType, Token, str], Value | None]
 _READERS: dict[str, _Reader] = {
     **dict.fromkeys(INTEGERS, _integer),
     **dict.fromkeys(FLOATS, _float),
@@ -186,7 +172,7 @@ _READERS: dict[str, _Reader] = {
     **dict.fromkeys(BINARIES, _bytes),
     **dict.fromkeys(_ZEROS, _temporal),
     "bit": _bit,
-    "decimal": lambda column_type, _, text: _decimal(column_type, text),
+    "decimal": _decimal,
     "enum": _enum,
     "set": _set,
     "timestamp": _timestamp,
