@@ -20,7 +20,8 @@ from towpath.lakehouse.merging.target_writer import TargetWriter
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.status import REMOVED, TableStatus, write_status
+from towpath.lakehouse.seen.status import REMOVED, TableStatus
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import Column
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, column, string
@@ -514,11 +515,12 @@ def test_rows_without_their_key_are_dead_letters(spark, tmp_path, merge):
 def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     """Another query with the same table of states has had more batches."""
     topic = Topic(spark, tmp_path)
-    write_status(spark, topic.options["status"], [TableStatus("other", "t", "/other/t", applied=1)], 10_000)
-    write_status(spark, topic.options["status"], [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
+    status = StatusTable(topic.options["status"])
+    status.write(spark, [TableStatus("other", "t", "/other/t", applied=1)], 10_000)
+    status.write(spark, [TableStatus("shop", "a", f"{topic.lake}/shop/a", applied=1)], 1)
     options, log = ReplicateOptions(status=topic.options["status"]), StatementLog(None, TaskMerges())
-    known = KnownTargets(Targets(topic.target), options, None, log, TaskMerges(), {})
-    known.begin(2)
+    known = KnownTargets(Targets(topic.target), options, log)
+    known.begin(spark, 2)
     assert known.why_incomplete(spark, _table("shop", "a"), f"{topic.lake}/shop/a") == REMOVED
     assert known.why_incomplete(spark, _table("other", "t"), "/other/t") is None
 

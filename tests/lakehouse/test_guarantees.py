@@ -16,7 +16,7 @@ from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse.merging.retries import is_conflict, is_lost, with_retries
 from towpath.lakehouse.reading.batch_messages import computed
-from towpath.lakehouse.tables import known_targets
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.tables import TableSettings, append_once, create_or_evolve, create_with
 
 SOAKED = pytest.param("ice", marks=pytest.mark.soak)
@@ -360,7 +360,7 @@ def test_a_statement_of_many_parts_is_no_burden(topic):
     added = ", ".join(f"ADD {name} int{' NOT NULL DEFAULT 5' if at % 3 == 0 else ''}" for at, name in enumerate(names))
     yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "t7", row(1, "x"))]
     version = topic.version("a")
-    with patch.object(known_targets, "read_tables", wraps=known_targets.read_tables) as read:
+    with patch.object(StatusTable, "tables", autospec=True, side_effect=StatusTable.tables) as read:
         yield [
             canal(2, "ALTER", "a", None, None, sql=f"ALTER TABLE a {added}", second=1),
             canal(3, "ERASE", "t7", None, None, sql=f"DROP TABLE {', '.join(f't{at}' for at in range(300))}", second=2),

@@ -10,8 +10,9 @@ from delta_history import commits
 from lake_topic import Topic, canal, row
 from spark_rows import of_spark
 from towpath.lakehouse.merging.tasks import TaskMerges
-from towpath.lakehouse.seen.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus, write_status
-from towpath.lakehouse.tables.own_table import LogTable, StatusTable
+from towpath.lakehouse.seen.status import NO_BATCH, OK, QUARANTINED, REBUILT, STATES, TableStatus
+from towpath.lakehouse.seen.status_table import StatusTable
+from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.tables import append_once
 
 NAMES = [(None, "a"), ("shop", "a"), ("shop", "A"), ("s'h\"op", "订单 `x`"), ("", "a"), ("shop", "t.{table}")]
@@ -79,14 +80,14 @@ def test_delta_rs_and_spark_merge_what_the_model_says(spark, tmp_path, seed):
     """Both into one table in turn, and one of them alone; delta-rs has the driver's process to itself for that."""
     rng, model = random.Random(seed), Model()
     mixed, alone = str(tmp_path / "mixed"), StatusTable(str(tmp_path / "alone"), TaskMerges())
-    by_delta_rs = StatusTable(mixed, TaskMerges())
+    by_delta_rs, by_spark = StatusTable(mixed, TaskMerges()), StatusTable(mixed)
     for number in range(6):
         found = [some_status(rng, name) for name in rng.sample(NAMES, rng.randrange(1, len(NAMES)))]
         batch = rng.choice([number, number, NO_BATCH])
         model.write(found, batch)
         alone.write(spark, found, batch)
         if number % 3 == 1:
-            write_status(spark, mixed, found, batch)
+            by_spark.write(spark, found, batch)
         else:
             by_delta_rs.write(spark, found, batch)
     assert stored(spark, mixed) == model.rows
@@ -113,7 +114,7 @@ def test_a_table_that_was_removed_is_created_again(spark, tmp_path):
 )
 def test_what_delta_rs_must_not_write_is_left_to_spark(spark, tmp_path, settings, reason):
     path, in_tasks = str(tmp_path / "status"), TaskMerges()
-    write_status(spark, path, [TableStatus("shop", "a", None, applied=1)], 0)
+    StatusTable(path).write(spark, [TableStatus("shop", "a", None, applied=1)], 0)
     pairs = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
     spark.sql(f"ALTER TABLE delta.`{path}` SET TBLPROPERTIES ({pairs})")
     StatusTable(path, in_tasks).write(spark, [TableStatus("shop", "a", None, applied=1)], 1)

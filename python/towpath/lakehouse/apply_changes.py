@@ -12,6 +12,7 @@ from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.status_table import StatusTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -148,4 +149,6 @@ def applier(
     )
     settings = replace(given.settings, cluster_by=tuple(arguments.columns("cluster_by", cluster_by)))
     aside = Aside(given.dead_letters) if given.dead_letters else None
-    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, given.status)
+    return Applier(
+        arguments.target(target), arguments.columns("keys", keys), aside, settings, StatusTable(given.status)
+    )

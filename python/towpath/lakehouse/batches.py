@@ -18,13 +18,12 @@ from towpath.lakehouse.log.ordered_statements import (
     without_databases,
 )
 from towpath.lakehouse.log.routed_tables import routed
-from towpath.lakehouse.log.statement_log import Appended, StatementLog
+from towpath.lakehouse.log.statement_log import Appended
 from towpath.lakehouse.merging.by_spark import BySpark
 from towpath.lakehouse.merging.by_tasks import ByTasks
 from towpath.lakehouse.merging.jobs import batch_settings, session_settings
 from towpath.lakehouse.merging.parallel import in_parallel
 from towpath.lakehouse.merging.table_result import TableResult
-from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.blocks import BatchEvents, FormerlyKnown, KnownTables, LearnedTables, are_insufficient
 from towpath.lakehouse.reading.changes import PLACE
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
@@ -32,15 +31,13 @@ from towpath.lakehouse.reading.divided_events import divided
 from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
-from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.seen.status import NO_BATCH, TableStatus, Unsound, by_table
+from towpath.lakehouse.seen.aside import Origin, write_dead_letters
+from towpath.lakehouse.seen.status import TableStatus, by_table
+from towpath.lakehouse.seen.status_table import Unsound
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.own_table import LogTable, StatusTable
+from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.tables import schema_of
-from towpath.lakehouse.tables.target_properties import stored_source
-from towpath.lakehouse.tables.targets import Targets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -52,38 +49,15 @@ _LATE = "the statement was read after a later one about the table: older rows ma
 class Replicator:
     """Applies the events of a topic; a function for `foreachBatch`."""
 
-    def __init__(
-        self,
-        targets: Targets,
-        options: ReplicateOptions,
-        dead_letters: Aside | None,
-        quarantine: Aside | None,
-        *,
-        log: StatementLog | None = None,
-        in_tasks: TaskMerges | None = None,
-        rebuilt: str | None = None,
-    ) -> None:
-        """Know nothing of earlier batches.
-
-        Args:
-            targets: The target of each source table.
-            options: The arguments.
-            dead_letters: The table for what cannot be read or applied.
-            quarantine: The table for messages of tables whose changes cannot be applied.
-            log: The statements that were read; None: it is in memory.
-            in_tasks: Which tables may be merged in tasks.
-            rebuilt: The target that is rebuilt beside it.
-        """
-        self.options = options
-        self._targets, self._dead_letters = targets, dead_letters
+    def __init__(self, known: KnownTargets) -> None:
+        """Know nothing of earlier batches."""
+        self.options, in_tasks = known.options, known.in_tasks
+        self._known, self._log = known, known.log
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
-        in_tasks = in_tasks or TaskMerges()
-        self._log = log or StatementLog(None, in_tasks)
-        self._known = KnownTargets(targets, options, dead_letters, self._log, in_tasks, rebuilt)
-        self._status = StatusTable(options.status, in_tasks) if options.status else None
-        self._ddl = LogTable(options.ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if options.ddl else None
-        self._by_tasks = ByTasks(self._known, in_tasks, self._learned, dead_letters is not None)
-        self._by_spark = BySpark(self._known, self._learned, dead_letters, quarantine, in_tasks.limits)
+        ddl = self.options.ddl
+        self._ddl = LogTable(ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if ddl else None
+        self._by_tasks = ByTasks(known, in_tasks, self._learned, known.dead_letters is not None)
+        self._by_spark = BySpark(known, self._learned, known.dead_letters, known.quarantine, in_tasks.limits)
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -97,8 +71,7 @@ class Replicator:
             read: Reads the events, those of known tables as blocks. A second call reads the same batch.
             batch_id: The number of the batch.
         """
-        self._targets.stored = partial(stored_source, spark)
-        self._known.begin(batch_id)
+        self._known.begin(spark, batch_id)
         try:
             with ExitStack() as held, session_settings(spark, batch_settings(spark)):
                 self._apply(BatchEvents(read, self._tables_in_blocks(), held), batch_id)
@@ -136,8 +109,7 @@ class Replicator:
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
         said = [status for result in results for status in result.statuses]
-        if self._status:
-            self._status.write(events.sparkSession, said, batch_id)
+        self._known.status.write(events.sparkSession, said, batch_id)
         if self.options.report:
             self.options.report(by_table([*said, *unread]))
         errors = [result.error for result in results if result.error]
@@ -183,7 +155,7 @@ class Replicator:
         """Apply statements to the rows that targets have."""
         if not statements:
             return []
-        unsound = Unsound(spark, self.options.status, partial(self._write_ahead, spark))
+        unsound = Unsound(spark, self._known.status)
         said = [status for one in late for status in self._late(one)]
         unsound.write_ahead(said)
         groups, parallelism = self._independent(spark, statements), self.options.parallelism
@@ -294,7 +266,7 @@ class Replicator:
         of_targets = follower(
             FollowedTargets(spark, self._known),
             keys=self.options.keys,
-            quarantine=self._by_spark.quarantine,
+            quarantine=self._known.quarantine,
         )
         if not self.options.history:
             return [of_targets]
@@ -308,12 +280,8 @@ class Replicator:
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
         default = ("envelope", "the message names no table")
         origin = Origin(dialect=self.options.dialect)
-        write_dead_letters(rejected, self._dead_letters, origin, default, f"{count} messages cannot be read")
+        write_dead_letters(rejected, self._known.dead_letters, origin, default, f"{count} messages cannot be read")
         return [TableStatus(None, "", None, dead_letters=count)]
-
-    def _write_ahead(self, spark: SparkSession, found: Sequence[TableStatus]) -> None:
-        if self._status:
-            self._status.write(spark, found, NO_BATCH)
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
         if self._ddl and any(row["kind"] == DDL for row in found):

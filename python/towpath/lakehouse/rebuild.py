@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.log.statement_log import StatementLog, log_table
-from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside
-from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus, read_stale, set_ok, write_status
+from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus
 from towpath.lakehouse.snapshots import as_oldest
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.property_texts import OWN
-from towpath.lakehouse.tables.sql import expressions, now, table
+from towpath.lakehouse.tables.sql import Sql, expressions, now, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
@@ -33,14 +31,12 @@ from towpath.lakehouse.tables.target_properties import (
     KEY,
     NOTHING_FOLLOWED,
     SOURCE,
-    stored_properties,
-    stored_source,
 )
 from towpath.lakehouse.tables.target_properties import (
     REBUILT as REBUILT_AFTER,
 )
-from towpath.lakehouse.tables.target_rows import labelled, order_of_rows
-from towpath.lakehouse.tables.targets import Target, Targets, companion, sibling, split_name
+from towpath.lakehouse.tables.target_rows import ALL_ROWS
+from towpath.lakehouse.tables.targets import Target, Targets, argument_name, companion, sibling, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,7 +98,7 @@ def rebuild(
             raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
     """
     name = _parts(source_table)
-    full_name = f"{name[0] or None}.{name[1]}"
+    full_name = argument_name(*name)
     given = ReplicateOptions.of(
         dialect,
         options,
@@ -116,99 +112,83 @@ def rebuild(
         parallelism=1,
         optimize_every=None,
     )
-    given = replace(given, forget_after=None)  # the query may remember what was deleted for longer
-    status, dead_letters = given.status, given.dead_letters
     if arguments.frame("messages", messages).isStreaming:
         raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
     if snapshot is not None:
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
-    started, put_aside = now(spark), [one for one in (dead_letters, given.quarantined_in) if one]
-    targets = Targets(target, filter(None, (status, *put_aside)), given.companions)
-    targets.stored = partial(stored_source, spark)
-    place = targets(*name)
+    started, put_aside = now(spark), [one for one in (given.dead_letters, given.quarantined_in) if one]
+    known = KnownTargets(Targets(target, filter(None, (given.status, *put_aside)), given.companions), given)
+    known.begin(spark)
+    place, log = known.of_names(*name), known.log
     if place is None:
         raise ValueError(f"{full_name}: has no target")
-    log = StatementLog(log_table(status), TaskMerges("spark"))
     if given.columns:  # for each name that the table had
-        names = [f"{of or None}.{one}" for of, one in Protection(spark, {}, log).tables(name)]
+        names = [argument_name(*one) for one in known.protection(spark).tables(name)]
         given = replace(given, columns=dict.fromkeys(names, given.columns[full_name]))
     if snapshot is not None:
-        known = {one.lower() for one in stored.names} if (stored := schema_of(spark, place)) is not None else None
-        rules = Protection(spark, given.columns, log).of(name).denying(full_name, [snapshot.columns], known)
+        of_target = {one.lower() for one in stored.names} if (stored := schema_of(spark, place)) is not None else None
+        rules = Protection(spark, given.columns, log).of(name).denying(full_name, [snapshot.columns], of_target)
         if rules.left_out:
             raise ValueError(f"snapshot: {full_name}: {rules.why_left_out}")
         snapshot = rules.of_table(snapshot)
-    others = _others(spark, name, place) if targets.may_share else None
+    others = _others(spark, known.rows_of(spark, name, place), place)
     if snapshot is not None and others is not None:
         raise ValueError(f"snapshot: {full_name} shares its target, whose rows of a snapshot would be of any table")
+    stale: list[TableStatus] = []
 
-    def apply(target: str, status: str | None = None) -> None:
-        replicator = Replicator(
-            Targets({name: target}, ()),
-            replace(given, status=status),
-            dead_letters=Aside(dead_letters) if dead_letters else None,
-            quarantine=None,
-            log=log.in_memory(spark) if given.columns else None,
-            rebuilt=place,
-        )
+    def report(found: Sequence[TableStatus]) -> None:
+        wrong = (one for one in found if one.state == STALE)
+        stale.extend(TableStatus(one.database, one.table, place, STALE, one.reason, one.statement) for one in wrong)
+
+    # Without the table of states. The query may remember what was deleted for longer.
+    of_new = replace(given, forget_after=None, status=None, report=report)
+
+    def apply(target: str) -> None:
+        of_rows = log.in_memory(spark) if given.columns else None
+        replicator = Replicator(KnownTargets(Targets({name: target}, ()), of_new, of_rows, rebuilt=place))
         replicator(read_envelopes(messages, dialect, None, **options))
         replicator.delete_gone(spark)
 
-    if status:
-        write_status(spark, status, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
+    known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
     places = log.timeline(spark, name).places(name)
     followed = {REBUILT_AFTER: str(places[-1])} if places else {}
-    stale = _build(spark, place, snapshot, apply, followed, others)
-    stale += _catch_up(spark, place, apply)
+    _build(spark, place, snapshot, apply, followed, others)
+    apply(place)  # what came meanwhile
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, name, started)
-    if status:  # what the query says meanwhile may be true of the new target, too
-        set_ok(spark, status, [name], (STALE,), reason=REBUILT)
-        write_status(spark, status, [replace(one, target=place) for one in stale], 0)
+    # What the query says meanwhile may be true of the new target, too.
+    known.status.set_ok(spark, [name], (STALE,), reason=REBUILT)
+    known.status.write(spark, stale, 0)
 
 
 def _build(
     spark: SparkSession,
     target: str,
     snapshot: DataFrame | None,
-    apply: Callable[[str, str], None],
+    apply: Callable[[str], None],
     followed: Mapping[str, str],
     others: DataFrame | None,
-) -> list[TableStatus]:
-    """Build a table beside the target, and replace the target by it. Returns why it is stale, if it is."""
+) -> None:
+    """Build a table beside the target, and replace the target by it."""
     # A table of the catalog, because SQL cannot remove one that is only a path.
     new = sibling(target, f"towpath_rebuild_{uuid4().hex}")
-    status = companion(new, "status")
     try:
         if snapshot is not None:
             create_with(spark, new, as_oldest(snapshot, schema_of(spark, target)), TableSettings())
-        apply(new, status)
+        apply(new)
         if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
         _replace(spark, target, new, followed, others)
-        return read_stale(spark, status)
     finally:
-        for name in (new, companion(new, "tombstones"), status):
+        for name in (new, companion(new, "tombstones")):
             drop(spark, name)
 
 
-def _catch_up(spark: SparkSession, target: str, apply: Callable[[str, str], None]) -> list[TableStatus]:
-    """Apply what came since a target was built. Returns why it is stale, if it is."""
-    status = companion(sibling(target, f"towpath_rebuild_{uuid4().hex}"), "status")
-    try:
-        apply(target, status)
-        return read_stale(spark, status)
-    finally:
-        drop(spark, status)
-
-
-def _others(spark: SparkSession, name: tuple[str, str], target: str) -> DataFrame | None:
-    """The rows of the other tables of a target; None if there are none."""
-    order = order_of_rows(spark, target)
-    if order is None:
+def _others(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
+    """The rows of a target but its own; None if there are none."""
+    if own == ALL_ROWS:
         return None
-    own = labelled(order, stored_properties(spark, target).get(SOURCE, ""), name)
     rows = spark.read.table(table(target)).alias("t").filter(~expressions(spark)(own))
     return rows if rows.limit(1).count() else None
 

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.log.statement_log import StatementLog, log_table
-from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.log.statement_log import log_table
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.reading.batch_messages import in_few_tasks
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.aside import Aside
-from towpath.lakehouse.seen.status import NO_BATCH, write_status
-from towpath.lakehouse.snapshots import Snapshots, checked_snapshots
+from towpath.lakehouse.snapshots import checked_snapshots, create_targets
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.targets import Target, Targets
 
 if TYPE_CHECKING:
@@ -211,24 +209,11 @@ def replicate(
     arguments.check_age(messages.sparkSession, "forget_after", forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
-    aside = given.quarantined_in
-    in_tasks = TaskMerges(given.merge, storage=given.storage_options)
-    place = arguments.place("checkpoint", checkpoint)
-    log = StatementLog(log_table(given.status), in_tasks)
-    own = (given.ddl, given.dead_letters, aside, given.status, log.table, given.watermarks, place)
-    targets = Targets(target, filter(None, own), given.companions)
-    apply = Replicator(
-        targets,
-        given,
-        dead_letters=Aside(given.dead_letters) if given.dead_letters else None,
-        quarantine=Aside(aside) if aside else None,
-        log=log,
-        in_tasks=in_tasks,
-    )
-    if rows:
-        created = Snapshots(rows, given, log).create_targets(messages.sparkSession, targets)
-        if given.status:
-            write_status(messages.sparkSession, given.status, created, NO_BATCH)
+    place, log = arguments.place("checkpoint", checkpoint), log_table(given.status)
+    own = (given.ddl, given.dead_letters, given.quarantined_in, given.status, log, given.watermarks, place)
+    known = KnownTargets(Targets(target, filter(None, own), given.companions), given)
+    create_targets(messages.sparkSession, rows, known)
+    apply = Replicator(known)
     if metrics is None:
         return for_each_batch(messages, _Reading(apply), query)
     return for_each_batch(events, apply, query)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.log.statement_log import StatementLog, log_table
-from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.changes import MESSAGE
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
-from towpath.lakehouse.seen.aside import Aside
-from towpath.lakehouse.seen.status import NO_BATCH, set_ok
+from towpath.lakehouse.seen.status import NO_BATCH
+from towpath.lakehouse.seen.status_table import StatusTable
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, any_of, column, execute, now, sql, string, table
 from towpath.lakehouse.tables.tables import schema_of
 from towpath.lakehouse.tables.targets import Target, Targets
@@ -115,13 +114,8 @@ def reprocess(
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
         targets = target or _stored_targets(of_dialect)
         left |= _without_target(of_dialect, Targets(targets, existing, given.companions))
-        apply = Replicator(
-            Targets(targets, existing, given.companions),
-            replace(given, dialect=found or "auto"),
-            dead_letters=Aside(dead_letters, started) if dead_letters else None,
-            quarantine=Aside(quarantine, started),
-            log=StatementLog(log_table(status), TaskMerges()),
-        )
+        of_query = replace(given, dialect=found or "auto")
+        apply = Replicator(KnownTargets(Targets(targets, existing, given.companions), of_query, since=started))
         messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
         apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
         apply.delete_gone(spark)
@@ -130,11 +124,11 @@ def reprocess(
         _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
     for name in existing:
         _mark_done(spark, name, tables, recorded[name], left, any_table=target is not None)
-    if status is not None and schema_of(spark, status) is not None:
+    if status is not None:
         # Dead letters quarantine no table, and what is in another quarantine waits.
         waits = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
         applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
-        set_ok(spark, status, applied - {_name(one) for one in waits})
+        StatusTable(status).set_ok(spark, applied - {_name(one) for one in waits})
 
 
 _Name = tuple[str | None, str]

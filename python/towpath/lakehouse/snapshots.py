@@ -6,27 +6,23 @@ that exists is left as it is: a start that failed can be repeated.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.merging.jobs import session_settings
 from towpath.lakehouse.merging.parallel import in_parallel
 from towpath.lakehouse.order.order import ORDER_TYPE
-from towpath.lakehouse.replicate_options import ReplicateOptions, columns_of
-from towpath.lakehouse.rules.protection import Protection, rule_of
+from towpath.lakehouse.replicate_options import columns_of
+from towpath.lakehouse.rules.protection import rule_of
 from towpath.lakehouse.seen.status import TableStatus
 from towpath.lakehouse.tables.jdbc_rows import UNPADDED
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, column, sql
-from towpath.lakehouse.tables.tables import TableSettings, create_with, free_name, schema_of
-from towpath.lakehouse.tables.target_properties import KEY, SOURCE, stored_source
-from towpath.lakehouse.tables.targets import Targets, source_name, split_name
+from towpath.lakehouse.tables.tables import create_with, free_name, schema_of
+from towpath.lakehouse.tables.targets import split_name
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -39,75 +35,57 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 
-@dataclass(frozen=True)
-class Snapshots:
-    """The rows of tables, and how their targets are created."""
+def create_targets(spark: SparkSession, snapshots: Mapping[str, Snapshot], known: KnownTargets) -> None:
+    """Create the targets that do not exist, and write their states.
 
-    rows: Mapping[str, Snapshot]
-    """By the name of the table."""
-    options: ReplicateOptions
-    log: StatementLog
+    Args:
+        spark: The session.
+        snapshots: The rows by the name of the table.
+        known: The targets of the query.
 
-    def create_targets(self, spark: SparkSession, targets: Targets) -> list[TableStatus]:
-        """Create the targets that do not exist.
+    Raises:
+        ValueError: A table has no target, or its snapshot lacks a column.
+    """
+    known.begin(spark)
+    places = {name: known.of_names(*split_name(name)) for name in snapshots}
+    for name, place in places.items():
+        if place is None:
+            raise ValueError(f"snapshots: {name}: the table has no target")
+    twice = {place for place, count in Counter(places.values()).items() if count > 1}
+    if shared := sorted(name for name, place in places.items() if place in twice):
+        raise ValueError(
+            f"snapshots: {', '.join(shared)}: the tables share a target; create it before, with the rows of all"
+        )
+    wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
 
-        Returns:
-            The state of each of them.
+    def create(one: tuple[str, str]) -> None:
+        name, place = one
+        keys = rule_of(known.options.keys, *split_name(name)) or None
+        if create_with(spark, place, frames[name], known.settings(split_name(name), keys)):
+            _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
-        Raises:
-            ValueError: A table has no target, or its snapshot lacks a column.
-        """
-        targets.stored = partial(stored_source, spark)
-        places = {name: targets(*split_name(name)) for name in self.rows}
-        for name, place in places.items():
-            if place is None:
-                raise ValueError(f"snapshots: {name}: the table has no target")
-        twice = {place for place, count in Counter(places.values()).items() if count > 1}
-        if shared := sorted(name for name, place in places.items() if place in twice):
-            raise ValueError(
-                f"snapshots: {', '.join(shared)}: the tables share a target; create it before, with the rows of all"
-            )
-        wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
-        with session_settings(spark, UNPADDED):
-            self._create(spark, wanted)
-        return [TableStatus(*split_name(name), place) for name, place in wanted]
+    with session_settings(spark, UNPADDED):
+        # Each is checked before the first one is written.
+        frames = {name: _rows(spark, name, snapshots[name], known) for name, _ in wanted}
+        in_parallel(spark, create, wanted, known.options.parallelism)
+    known.status.write(spark, [TableStatus(*split_name(name), place) for name, place in wanted])
 
-    def _create(self, spark: SparkSession, wanted: Sequence[tuple[str, str]]) -> None:
-        frames = {
-            name: self._frame(spark, name) for name, _ in wanted
-        }  # each is checked before the first one is written
 
-        def create(one: tuple[str, str]) -> None:
-            name, place = one
-            if create_with(spark, place, frames[name], self._settings(name)):
-                _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
-
-        in_parallel(spark, create, wanted, self.options.parallelism)
-
-    def _frame(self, spark: SparkSession, name: str) -> DataFrame:
-        """The rows as the target gets them."""
-        given, options = self.rows[name], self.options
-        rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
-        rules = Protection(spark, options.columns, self.log).of(split_name(name))
-        declared = rule_of(options.schemas, *split_name(name))
-        if declared is None:
-            return as_oldest(rules.of_table(rows), None, options.soft_deletes)
-        schema = columns_of(declared)
-        known = {one.lower() for one in rows.columns}
-        missing = [one for one in rules.kept(schema).names if one.lower() not in known]
-        if missing:
-            raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
-        of_schema = rows.select(*map(column, schema.names))
-        return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
-
-    def _settings(self, name: str) -> TableSettings:
-        database, table = split_name(name)
-        own = {SOURCE: source_name(database, table)}
-        if keys := rule_of(self.options.keys, database, table):
-            own[KEY] = json.dumps(list(keys), ensure_ascii=False)
-        cluster_by = tuple(self.options.cluster_by.get(f"{database or None}.{table}", ()))
-        settings = self.options.settings
-        return replace(settings, cluster_by=cluster_by, properties={**own, **settings.properties})
+def _rows(spark: SparkSession, name: str, given: Snapshot, known: KnownTargets) -> DataFrame:
+    """The rows of a snapshot as the target gets them."""
+    options = known.options
+    rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
+    rules = known.protection(spark).of(split_name(name))
+    declared = rule_of(options.schemas, *split_name(name))
+    if declared is None:
+        return as_oldest(rules.of_table(rows), None, options.soft_deletes)
+    schema = columns_of(declared)
+    existing = {one.lower() for one in rows.columns}
+    missing = [one for one in rules.kept(schema).names if one.lower() not in existing]
+    if missing:
+        raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
+    of_schema = rows.select(*map(column, schema.names))
+    return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
 
 
 def checked_snapshots(value: Any) -> dict[str, Snapshot]:

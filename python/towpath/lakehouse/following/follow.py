@@ -26,10 +26,10 @@ from towpath.lakehouse.seen.status import (
     STALE,
     STATES,
     TableStatus,
-    Unsound,
     by_table,
     unordered,
 )
+from towpath.lakehouse.seen.status_table import Unsound
 from towpath.lakehouse.statements import (
     AddColumn,
     ChangePrimaryKey,

@@ -16,7 +16,8 @@ from towpath.lakehouse.merging.rows import tombstone_key
 from towpath.lakehouse.order.order import is_after, is_before
 from towpath.lakehouse.rules.column_rules import TableRules
 from towpath.lakehouse.rules.protection import Protection
-from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, Unsound, unordered
+from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, unordered
+from towpath.lakehouse.seen.status_table import Unsound
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.tables.sql import Sql, column, expressions, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (

@@ -45,7 +45,6 @@ from towpath.lakehouse.seen.status import (
     STALE,
     TableStatus,
     by_table,
-    write_ahead,
 )
 from towpath.lakehouse.statements import TruncateTable
 from towpath.lakehouse.tables.formats import format_of
@@ -127,7 +126,7 @@ class BySpark:
 
         parallelism = self.known.options.parallelism
         found = by_table(chain.from_iterable(in_parallel(spark, incomplete, tables, parallelism)))
-        write_ahead(spark, self.known.options.status, found)
+        self.known.status.write(spark, found)
         return found
 
     def _one_by_one(self, batch: _Batch, tables: Sequence[SourceTable]) -> list[TableResult]:
@@ -201,12 +200,12 @@ class BySpark:
             unconverted = tuple(converted(changes.frame, table.columns, masked))
             kept = self._doubts(spark, table, target, columns)
             if columns.are_appended:
-                settings, origin = self.known.settings(spark, table, []), self.known.origin(table, target)
+                settings, origin = self.known.settings(table.key, []), self.known.origin(table, target)
                 applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
                 self.known.append_emptied(spark, table, target, existing)
                 return replace(applied, unconverted=unconverted), kept
             keys = columns.key
-            settings = self.known.settings(spark, table, keys)
+            settings = self.known.settings(table.key, keys)
             columns.rules.check_key(table.full_name, keys)
             history = self.known.history(table.full_name, target)
             if history is not None:
@@ -231,7 +230,7 @@ class BySpark:
         if not isinstance(timeline.steps[timeline.about(table.key)[-1]][1], TruncateTable):
             return
         columns, apply = TableColumns(spark, self.known, table, target), self.known.applier(target)
-        settings = self.known.settings(spark, table, columns.key)
+        settings = self.known.settings(table.key, columns.key)
         apply.configure(columns.key, settings, self.known.origin(table, target))
         apply.writer.prepare_for(columns.rules.masked(no_changes(spark, columns.schema)))
 
@@ -249,7 +248,7 @@ class BySpark:
         if not (reason := "; ".join(filter(None, [*reasons, columns.rules.why_left_out]))):
             return ()
         status = TableStatus(table.database, table.name, target, STALE, reason)
-        write_ahead(spark, self.known.options.status, [status])
+        self.known.status.write(spark, [status])
         return (status,)
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:

@@ -127,7 +127,7 @@ class ByTasks:
             return None
         columns.rules.check_key(table.full_name, keys)
         self.known.sources.add(table.key)
-        apply.configure(keys, self.known.settings(spark, table, keys), self.known.origin(table, target))
+        apply.configure(keys, self.known.settings(table.key, keys), self.known.origin(table, target))
         order = apply.writer.prepare(spark, schema)
         if elsewhere := self.in_tasks.why_elsewhere(spark, target):
             self.in_tasks.refuse(target, elsewhere)

@@ -29,15 +29,8 @@ from towpath.lakehouse.order.bounds import Bounds
 from towpath.lakehouse.reading.batch_messages import local_frame
 from towpath.lakehouse.reading.changes import COLUMNS, REQUIRED, has_offsets, structured
 from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.seen.status import (
-    REMOVED,
-    STALE,
-    TableStatus,
-    read_written,
-    unordered,
-    write_ahead,
-    write_status,
-)
+from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus, unordered
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.tables import TableSettings, optimize_in_turn, schema_of, set_properties, table_properties
 from towpath.lakehouse.tables.target_properties import PARTIAL
 from towpath.lakehouse.tables.targets import is_path
@@ -75,11 +68,11 @@ class Applier:
         target: str,
         keys: list[str],
         dead_letters: Aside | None,
-        settings: TableSettings | None = None,
-        status: str | None = None,
+        settings: TableSettings,
+        status: StatusTable,
     ) -> None:
         self._target = target
-        self.writer = TargetWriter(target, settings or TableSettings())
+        self.writer = TargetWriter(target, settings)
         self.tombstones = Tombstones(target)
         self._keys = keys
         self._dead_letters = dead_letters
@@ -114,17 +107,16 @@ class Applier:
                 self.last = self.apply(Changes(changes), keys, Hints(), batch_id)
         finally:
             changes.unpersist()
-        if self._status:
-            target = self._target if self.writer.schema(spark) is not None else None
-            write_status(spark, self._status, [TableStatus.of(None, self._target, target, self.last)], batch_id)
+        target = self._target if self.writer.schema(spark) is not None else None
+        self._status.write(spark, [TableStatus.of(None, self._target, target, self.last)], batch_id)
 
     def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
         """Write that somebody removed the target, if an earlier batch of the query has written it."""
-        if self._status and schema_of(spark, self._target) is None:
-            last, _ = read_written(spark, self._status).get(self._target, (batch_id, 0))
+        if self._status.target and schema_of(spark, self._target) is None:
+            last, _ = self._status.written(spark).get(self._target, (batch_id, 0))
             if last < batch_id:
                 self.forget_schemas()
-                write_ahead(spark, self._status, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
+                self._status.write(spark, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
 
     def apply(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
         """Apply changes."""
@@ -224,7 +216,7 @@ class Applier:
         """Write that the target keeps rows which a truncate may have deleted."""
         name = self._origin.database, self._origin.table or self._target
         if rows:
-            write_ahead(spark, self._status, [TableStatus(*name, self._target, STALE, unordered(rows))])
+            self._status.write(spark, [TableStatus(*name, self._target, STALE, unordered(rows))])
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""

@@ -17,7 +17,7 @@ from towpath.lakehouse.log.timeline import Identity, Name
 from towpath.lakehouse.reading.schemas import without_schema
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.rules.column_rules import ColumnRules, Rule, TableRules
-from towpath.lakehouse.tables.targets import split_name
+from towpath.lakehouse.tables.targets import argument_name, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,8 +62,7 @@ def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Ru
 
 
 def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> Iterator[_Rule]:
-    name = f"{database or None}.{table}"
-    if name in rules:
+    if (name := argument_name(database, table)) in rules:
         yield rules[name]
     yield from (rules[key] for key in _of_other_names(tuple(rules), database, table))
 
@@ -71,14 +70,14 @@ def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> Ite
 @lru_cache(4096)
 def _of_other_names(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
     """The keys that are names of originals, and of the table without its schema: a mask holds in each schema."""
-    plain = (f"{database or None}.{name}" for name in without_schema(table))
+    plain = (argument_name(database, name) for name in without_schema(table))
     return [*_of_original(keys, database, table), *(key for key in plain if key in keys)]
 
 
 @lru_cache(4096)
 def _of_original(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
     """The keys that are names of tables of which this one is a copy, the longest first."""
-    prefix = f"{database or None}."
+    prefix = argument_name(database, "")
     found = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
     return sorted(found, key=len, reverse=True)
 

@@ -7,12 +7,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.small_target import SmallTarget
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.log.statement_log import StatementLog, log_table
 from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.merging.tasks import TaskMerges
@@ -20,7 +22,8 @@ from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside, Origin
-from towpath.lakehouse.seen.status import REMOVED, read_tables, read_written
+from towpath.lakehouse.seen.status import REMOVED
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables import property_texts
 from towpath.lakehouse.tables.sql import Sql
 from towpath.lakehouse.tables.tables import TableSettings, exists, set_properties, table_properties
@@ -29,9 +32,10 @@ from towpath.lakehouse.tables.target_properties import (
     PARTIAL,
     SOURCE,
     stored_properties,
+    stored_source,
 )
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, labelled, order_of_rows
-from towpath.lakehouse.tables.targets import Targets, companion, source_name
+from towpath.lakehouse.tables.targets import Targets, argument_name, companion, source_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +51,8 @@ class KnownTargets:
         self,
         targets: Targets,
         options: ReplicateOptions,
-        dead_letters: Aside | None,
-        log: StatementLog,
-        in_tasks: TaskMerges,
+        log: StatementLog | None = None,
+        since: datetime | None = None,
         rebuilt: str | None = None,
     ) -> None:
         """Know nothing yet.
@@ -57,19 +60,23 @@ class KnownTargets:
         Args:
             targets: The target of each source table.
             options: The arguments.
-            dead_letters: The table for rows that cannot be applied.
-            log: The statements that were read.
-            in_tasks: Which targets may be written with delta-rs.
-            rebuilt: The target that is rebuilt beside it.
+            log: The statements that were read; None: those beside `status`.
+            since: What is put aside before this time is processed again.
+            rebuilt: The target that is rebuilt beside it. Then nothing is put into quarantine.
         """
         self.options = options
-        self.log = log
+        self.in_tasks = TaskMerges(options.merge, storage=options.storage_options)
+        """Which targets may be written with delta-rs."""
+        self.log = log or StatementLog(log_table(options.status), self.in_tasks)
+        self.status = StatusTable(options.status, self.in_tasks)
+        self.dead_letters = Aside(options.dead_letters, since) if options.dead_letters else None
+        quarantine = None if rebuilt else options.quarantined_in
+        self.quarantine = Aside(quarantine, since) if quarantine else None
         self.sources: set[tuple[str, str]] = set()
         """The tables that this process has applied."""
         self.written: set[str] = set()
         """The targets that this process has written."""
-        self._targets, self._dead_letters, self._in_tasks = targets, dead_letters, in_tasks
-        self._rebuilt = rebuilt
+        self._targets, self._rebuilt = targets, rebuilt
         self._appliers: dict[str, Applier] = {}
         self._properties: dict[str, Mapping[str, str]] = {}
         self._first_batch: int | None = None
@@ -104,7 +111,7 @@ class KnownTargets:
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
         if target not in self._appliers:
-            self._appliers[target] = Applier(target, [], self._dead_letters, self.options.settings, self.options.status)
+            self._appliers[target] = Applier(target, [], self.dead_letters, self.options.settings, self.status)
         return self._appliers[target]
 
     def properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
@@ -120,7 +127,7 @@ class KnownTargets:
 
     def of_tables(self, spark: SparkSession) -> set[tuple[str, str]]:
         """The tables that this process has applied, and those in `status`."""
-        return {*self.sources, *(read_tables(spark, self.options.status) if self.options.status else ())}
+        return self.sources | self.status.tables(spark)
 
     def of_names(self, database: str, table: str) -> str | None:
         """The target of a table by its names; None if it is to be skipped."""
@@ -195,7 +202,7 @@ class KnownTargets:
     def small(self, spark: SparkSession, target: str) -> SmallTarget:
         """A target as delta-rs changes it, if it is small."""
         order = self.applier(target).writer.order(spark)
-        return SmallTarget(spark, self._in_tasks, target, self.stored_key(spark, target) or (), order)
+        return SmallTarget(spark, self.in_tasks, target, self.stored_key(spark, target) or (), order)
 
     def protection(self, spark: SparkSession) -> Protection:
         """The rules for the columns of tables."""
@@ -220,8 +227,9 @@ class KnownTargets:
         is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
         return companion(target, "history") if is_kept else None
 
-    def begin(self, batch_id: int) -> None:
-        """A batch begins."""
+    def begin(self, spark: SparkSession, batch_id: int | None = None) -> None:
+        """A batch begins; None: what comes before the first one."""
+        self._targets.stored = partial(stored_source, spark)
         if self._first_batch is None:
             self._first_batch = batch_id
         self._stored = None  # `reprocess` may have created targets
@@ -255,7 +263,7 @@ class KnownTargets:
         if not self.options.status:
             return target in self.written
         if self._stored is None:
-            self._stored = read_written(spark, self.options.status)
+            self._stored = self.status.written(spark)
         if target not in self._stored:
             return False
         # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
@@ -273,13 +281,13 @@ class KnownTargets:
         """Whose dead letters, or messages in quarantine, they are."""
         return Origin(table.database, table.name, target, self.options.dialect)
 
-    def settings(self, spark: SparkSession, table: SourceTable, keys: Sequence[str]) -> TableSettings:
-        """How the target of a table is created and maintained."""
-        own = {KEY: json.dumps(list(keys), ensure_ascii=False), SOURCE: source_name(table.database, table.name)}
-        cluster_by = tuple(self.options.cluster_by.get(table.full_name, ()))
-        return replace(
-            self.options.settings, cluster_by=cluster_by, properties={**own, **self.options.settings.properties}
-        )
+    def settings(self, name: Name, keys: Sequence[str] | None) -> TableSettings:
+        """How the target of a table is created and maintained; `keys` is None if its key is not known."""
+        own = {SOURCE: source_name(*name)}
+        if keys is not None:
+            own[KEY] = json.dumps(list(keys), ensure_ascii=False)
+        settings, cluster_by = self.options.settings, self.options.cluster_by.get(argument_name(*name), ())
+        return replace(settings, cluster_by=tuple(cluster_by), properties={**own, **settings.properties})
 
     def place(self, place: Place, name: Name) -> Place:
         """The place of a statement about a table as its target remembers it."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 from towpath.lakehouse.merging.delta_rs import check_target, next_version, open_if_exists, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
-from towpath.lakehouse.seen.status import ASSIGNMENTS, COLUMNS, SAME_TABLE, TableStatus, status_rows, write_status
 from towpath.lakehouse.tables.formats import DELTA, format_of
 from towpath.lakehouse.tables.tables import append_once, create_or_evolve
 from towpath.spark.types import struct_type
@@ -87,27 +86,6 @@ class OwnTable:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
         merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names}).execute()
         return True
-
-
-class StatusTable:
-    """The table of states of a query."""
-
-    def __init__(self, target: str, in_tasks: TaskMerges) -> None:
-        """Know nothing of the table.
-
-        Args:
-            target: Its name or path.
-            in_tasks: Which tables may be merged with delta-rs.
-        """
-        self._table = OwnTable(target, in_tasks)
-
-    def write(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int) -> None:
-        """Merge what a batch did."""
-        if not found:
-            return
-        rows, same = status_rows(found, batch_id), SAME_TABLE.format(table=quoted("table"))
-        if not self._table.merge(spark, rows, struct_type(COLUMNS), same, ASSIGNMENTS):
-            write_status(spark, self._table.target, found, batch_id)
 
 
 class LogTable:

@@ -187,9 +187,9 @@ def split_name(full_name: str) -> tuple[str, str]:
     return (_unquoted(found[1]), full_name[found.end() :]) if found else ("", full_name)
 
 
-def joined_name(database: str | None, table: str) -> str:
-    """The name from which `split_name` gets both."""
-    return f"{source_name(None, str(database or None))}.{table}"
+def argument_name(database: str | None, table: str) -> str:
+    """The name of a table in arguments such as `keys`."""
+    return f"{database or None}.{table}"
 
 
 def _named(name: str, needs_database: bool) -> list[tuple[str, str]]:

@@ -1,0 +1,191 @@
+"""The table of the states of targets, and the states that a batch has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock, RLock
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.merging.jobs import SMALL, session_settings, settings_for
+from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
+from towpath.lakehouse.reading.batch_messages import frame_of
+from towpath.lakehouse.seen.status import (
+    COLUMNS,
+    COUNTS,
+    GONE,
+    NO_BATCH,
+    OK,
+    QUARANTINED,
+    REBUILT,
+    STALE,
+    STATES,
+    TableStatus,
+    status_rows,
+)
+from towpath.lakehouse.tables.own_table import OwnTable
+from towpath.lakehouse.tables.sql import Sql, comma_separated, execute, merge, sql, string, table
+from towpath.lakehouse.tables.tables import create_or_evolve, schema_of, temporary_view
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_UNSOUND = (QUARANTINED, STALE)
+"""The states of targets that do not equal their tables."""
+
+
+def _severity(state: str) -> str:
+    ranks = " ".join(f"WHEN '{name}' THEN {at}" for at, name in enumerate(STATES))
+    return f"CASE {state} {ranks} END"
+
+
+def _assignments() -> dict[str, str]:
+    # A target stays stale or quarantined until it is rebuilt or reprocessed, and dropped or renamed until it is created
+    # again.
+    # What is quarantined while a target is rebuilt is not in the new target.
+    is_missed = f"s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}'"
+    is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND NOT ({is_missed})"
+    of_state = ("state", "since", "statement")
+    of_ok = f"CASE WHEN s.state = '{OK}' AND t.state = '{OK}' THEN s.reason END"
+    return {
+        **{name: f"CASE WHEN {is_kept} THEN t.{name} ELSE s.{name} END" for name in of_state},
+        "reason": f"CASE WHEN {is_kept} THEN coalesce(t.reason, {of_ok}) ELSE s.reason END",
+        **{name: f"t.{name} + s.{name}" for name in COUNTS},
+        **{name: f"coalesce(s.{name}, t.{name})" for name in ("target", "last_event_time", "last_place")},
+        **{name: f"s.{name}" for name in ("merge_seconds", "updated_at")},
+        "last_batch": f"CASE WHEN s.last_batch = {NO_BATCH} THEN t.last_batch ELSE s.last_batch END",
+    }
+
+
+_ASSIGNMENTS = _assignments()
+"""What becomes of the columns of a stored row `t`, to which a new row `s` comes, in SQL of Spark and of delta-rs."""
+
+_SAME_TABLE = "(t.database IS NOT DISTINCT FROM s.database) AND t.{table} = s.{table}"
+"""Whether both are of one table. Spark and delta-rs quote the name of the column `table` in different ways."""
+
+
+class StatusTable:
+    """The table of states. Without a name nothing is written, and no state is known."""
+
+    def __init__(self, target: str | None, in_tasks: TaskMerges | None = None) -> None:
+        """Know nothing of the table.
+
+        Args:
+            target: Its name or path, if there is one.
+            in_tasks: Which tables may be merged with delta-rs; None: no table.
+        """
+        self.target = target
+        self._table = OwnTable(target, in_tasks or TaskMerges(SPARK)) if target else None
+        self._lock = Lock()
+
+    def write(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int = NO_BATCH) -> None:
+        """Merge states.
+
+        Without a batch they are written before the commits that they come from. If the driver ends in between, the
+        batch is read again, but what the commit replaced cannot say it any more.
+        """
+        if not found or self._table is None:
+            return
+        rows, same = status_rows(found, batch_id), _SAME_TABLE.format(table='"table"')
+        with self._lock:
+            if not self._table.merge(spark, rows, struct_type(COLUMNS), same, _ASSIGNMENTS):
+                self._merge(spark, self._table.target, frame_of(spark, rows, struct_type(COLUMNS)))
+
+    def _merge(self, spark: SparkSession, target: str, frame: DataFrame) -> None:
+        create_or_evolve(spark, target, frame.schema)
+        updates = ", ".join(f"t.{name} = {value}" for name, value in _ASSIGNMENTS.items())
+        actions = Sql(f"WHEN MATCHED THEN UPDATE SET {updates}"), Sql("WHEN NOT MATCHED THEN INSERT *")
+        with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
+            merge(spark, target, view, Sql(_SAME_TABLE.format(table="`table`")), *actions)
+
+    def _read(self, spark: SparkSession, condition: str, *columns: str) -> list[Row]:
+        if self.target is None or schema_of(spark, self.target) is None:
+            return []
+        rows = spark.read.table(table(self.target)).filter(condition)
+        return rows.selectExpr("coalesce(database, '') AS database", "`table`", *columns).collect()
+
+    def tables(self, spark: SparkSession) -> set[tuple[str, str]]:
+        """The database and the name of each table that has a state."""
+        return {(row["database"], row["table"]) for row in self._read(spark, "true")}
+
+    def written(self, spark: SparkSession) -> dict[str, tuple[int, int]]:
+        """The targets that have been created, but for those of dropped and renamed tables.
+
+        Returns:
+            For each of them the last batch, and when its state was written last, in microseconds since 1970.
+        """
+        # Those of snapshots and of RENAME TABLE have rows before a change is applied to them.
+        is_there = f"target IS NOT NULL AND (state = '{OK}' OR applied > 0 AND state NOT IN {GONE})"
+        found = self._read(spark, is_there, "target", "last_batch", "unix_micros(updated_at) AS written_at")
+        return {row["target"]: (row["last_batch"], row["written_at"]) for row in found}
+
+    def wrong(self, spark: SparkSession) -> dict[tuple[str, str], dict[str, str]]:
+        """The states but `ok` by table, each with why."""
+        found = self._read(spark, f"state <> '{OK}'", "state", "coalesce(reason, state) AS reason")
+        return {(row["database"], row["table"]): {row["state"]: row["reason"]} for row in found}
+
+    def set_ok(
+        self,
+        spark: SparkSession,
+        tables: Iterable[tuple[str | None, str]],
+        states: Sequence[str] = (QUARANTINED,),
+        reason: str | None = None,
+    ) -> None:
+        """Say that tables are right again that were in one of the states, for this reason if one is given."""
+        if self.target is None or schema_of(spark, self.target) is None:
+            return
+        template = (
+            "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
+            "WHERE state IN ({states}) AND coalesce(database, '') = {database} AND `table` = {name} AND {because}"
+        )
+        values = {"status": table(self.target), "states": comma_separated(map(string, states))}
+        values["because"] = sql("reason = {reason}", reason=string(reason)) if reason else Sql("true")
+        for database, name in tables:
+            execute(spark, sql(template, database=string(database or ""), name=string(name), **values))
+
+
+class Unsound:
+    """The states of tables but `ok`: those that a batch has found so far, and those of earlier ones."""
+
+    def __init__(self, spark: SparkSession, status: StatusTable) -> None:
+        """Know nothing of earlier batches.
+
+        Args:
+            spark: The session.
+            status: The table of states.
+        """
+        self._spark, self._status = spark, status
+        self._known: dict[tuple[str, str], dict[str, str]] | None = None
+        self._lock = RLock()
+
+    def reason(self, name: tuple[str, str]) -> str | None:
+        """Why the target of a table does not equal it."""
+        with self._lock:
+            found = dict(self._states().get(name, {}))
+        return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
+
+    def write_ahead(self, found: Sequence[TableStatus]) -> None:
+        """Write states before the commits that they come from."""
+        with self._lock:
+            self._status.write(self._spark, found)
+            for one in found:
+                if one.state != OK:
+                    states = self._states().setdefault((one.database or "", one.table), {})
+                    states.pop(one.state, None)  # the last one is the newest
+                    states[one.state] = one.reason or one.state
+
+    def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
+        """States of a table do not hold any more."""
+        with self._lock:
+            known = self._states().get(name, {})
+            if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
+                return
+            for state in states:
+                known.pop(state, None)
+            self._status.set_ok(self._spark, [name], states)
+
+    def _states(self) -> dict[tuple[str, str], dict[str, str]]:
+        """By table its states, the newest last, each with why."""
+        if self._known is None:
+            self._known = self._status.wrong(self._spark)
+        return self._known
