@@ -113,7 +113,7 @@ def apply_changes(
         soft_deletes=soft_deletes,
     )
     arguments.check_changes(changes, keys or (), soft_deletes)
-    arguments.check_age(changes.sparkSession, "forget_after", forget_after)
+    arguments.check_age(changes.sparkSession, forget_after)
     return for_each_batch(changes, apply, query)
 
 

@@ -1,4 +1,7 @@
-"""Checks arguments at the call: a wrong one would otherwise fail in a batch, or put a table aside."""
+"""Checks arguments at the call: a wrong one would otherwise fail in a batch, or put a table aside.
+
+A check returns the argument, or raises a `ValueError` whose text begins with the argument's name.
+"""
 
 from __future__ import annotations
 
@@ -26,191 +29,136 @@ Place = str | os.PathLike[str]
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """An argument that is one of some texts.
-
-    Raises:
-        ValueError: It is another one. The text has the argument's name and what is allowed.
-    """
+    """One of some texts."""
     if value in allowed:
         return str(value)
     expected = " or ".join(f'"{one}"' for one in allowed)
     raise ValueError(f"{name}: {did_you_mean(str(value), allowed)}expected {expected}, not {value!r}")
 
 
-def target(value: Any) -> str:
-    """The target of one table.
+def _unexpected(name: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"{name}: expected {expected}, not {value!r}")
 
-    Raises:
-        ValueError: It is neither a path nor the name of a table.
-    """
-    found = table("target", value)
-    if not found:
-        raise ValueError(f"target: expected a path or the name of a table, not {value!r}")
-    return found
+
+_PLACE = "a path or the name of a table"
 
 
 def place(name: str, value: Any) -> str | None:
-    """A path or a name of a table as text; a `pathlib.Path` is accepted.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    if value is None or isinstance(value, str):
-        return value
+    """A path or the name of a table as text, or None; a `pathlib.Path` is accepted."""
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
-    raise ValueError(f"{name}: expected a path or the name of a table, not {value!r}")
+    if value is None or isinstance(value, str):
+        return value
+    raise _unexpected(name, value, _PLACE)
 
 
 def table(name: str, value: Any) -> str | None:
-    """As `place`. A relative path is in the working directory: Delta's SQL takes it for the name of a table.
-
-    Raises:
-        ValueError: It is neither.
-    """
+    """As `place`. A relative path is in the working directory: Delta's SQL takes it for the name of a table."""
     found = place(name, value)
     return absolute(found) if found else found
 
 
+def target(value: Any) -> str:
+    """The target of one table: a path or a name."""
+    if found := table("target", value):
+        return found
+    raise _unexpected("target", value, _PLACE)
+
+
 def by_name(name: str, value: Any, example: str) -> dict[str, Any]:
-    """A mapping whose keys are names, such as those of tables.
+    """A mapping whose keys are names, such as those of tables. None is an empty one.
 
     Args:
         name: The argument.
-        value: What was given; None is an empty mapping.
+        value: What was given.
         example: What it may look like, for the error.
-
-    Raises:
-        ValueError: It is not a mapping with texts as keys.
     """
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
-        raise ValueError(f"{name}: expected a mapping such as {example}, not {value!r}")
-    return dict(value)
+    if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
+        return dict(value)
+    raise _unexpected(name, value, f"a mapping such as {example}")
 
 
 def columns(name: str, value: Any) -> list[str]:
-    """A sequence of columns' names; None is an empty one.
-
-    Raises:
-        ValueError: It is not a sequence of texts; a single text would be taken for its letters.
-    """
+    """A sequence of columns' names, not a single text, which would be taken for its letters. None is an empty one."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if value is not None and not (is_list and all(isinstance(one, str) for one in value)):
-        raise ValueError(f'{name}: expected a list of columns such as ["id"], not {value!r}')
-    return list(value or ())
+    if value is None or (is_list and all(isinstance(one, str) for one in value)):
+        return list(value or ())
+    raise _unexpected(name, value, 'a list of columns such as ["id"]')
 
 
 def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
-    """A mapping from "database.table" to the names of columns.
-
-    Raises:
-        ValueError: It is not such a mapping.
-    """
+    """A mapping from "database.table" to the names of columns."""
     found = by_name(name, value, '{"shop.orders": ["id"]}')
     return {table: columns(f"{name}: {table}", one) for table, one in found.items()}
 
 
-def rules_by_table(value: Any) -> dict[str, Mapping[str, Any]]:
-    """The argument `columns`: the rules of each table.
-
-    Raises:
-        ValueError: It is not a mapping whose values are mappings.
-    """
+def rules_by_table(name: str, value: Any) -> dict[str, Mapping[str, Any]]:
+    """A mapping from "database.table" to the rules of its columns."""
     example = '{"exclude": ["phone"]}'
-    found = by_name("columns", value, f'{{"shop.orders": {example}}}')
-    return {table: by_name(f"columns: {table}", one, example) for table, one in found.items()}
+    found = by_name(name, value, f'{{"shop.orders": {example}}}')
+    return {table: by_name(f"{name}: {table}", one, example) for table, one in found.items()}
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """Properties of tables, or options of a writer.
-
-    Raises:
-        ValueError: It is not a mapping from texts to texts.
-    """
+    """Properties of tables, or options of a writer: a mapping from texts to texts."""
     found = by_name(name, value, '{"name": "value"}')
     for key, one in found.items():
         if not isinstance(one, str):
-            raise ValueError(f"{name}: {key}: expected a text, not {one!r}")
+            raise _unexpected(f"{name}: {key}", one, "a text")
     return found
 
 
 def flag(name: str, value: Any) -> bool:
-    """A boolean.
-
-    Raises:
-        ValueError: It is not a boolean; every text would be true.
-    """
+    """A boolean. Every text would be true."""
     if isinstance(value, bool):
         return value
-    raise ValueError(f"{name}: expected True or False, not {value!r}")
+    raise _unexpected(name, value, "True or False")
 
 
 def text(name: str, value: Any) -> str:
-    """A text that is not empty.
-
-    Raises:
-        ValueError: It is not a text, or is empty.
-    """
+    """A text that is not empty."""
     if isinstance(value, str) and value:
         return value
-    raise ValueError(f"{name}: expected a text, not {value!r}")
+    raise _unexpected(name, value, "a text")
 
 
-def count(name: str, value: Any, *, optional: bool = False) -> Any:
-    """A number from 1 on, or None if it is optional.
-
-    Raises:
-        ValueError: It is another value.
-    """
-    if optional and value is None:
-        return None
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{name}: expected a number from 1 on{' or None' if optional else ''}, not {value!r}")
-    return value
+def count(name: str, value: Any, *, or_none: str = "") -> Any:
+    """A number from 1 on."""
+    if type(value) is int and value >= 1:
+        return value
+    raise _unexpected(name, value, f"a number from 1 on{or_none}")
 
 
-def column(name: str, value: Any) -> str | None:
-    """The name of a column, or None.
-
-    Raises:
-        ValueError: It is neither.
-    """
-    return None if value is None else text(name, value)
+def names(name: str, value: Any) -> bool | Collection[str]:
+    """Whether all, or the names of some, not a single text, which would be taken for its letters."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, Collection) and not isinstance(value, str):
+        return frozenset(value)
+    raise _unexpected(name, value, "a boolean or a collection of names")
 
 
 def frame(name: str, value: Any) -> DataFrame:
-    """A DataFrame.
-
-    Raises:
-        ValueError: It is not a DataFrame.
-    """
+    """A DataFrame."""
     if is_data_frame(value):
         return value
     raise not_a_data_frame(name, value)
 
 
-def check_age(spark: SparkSession, name: str, value: str) -> None:
-    """Let Spark read an interval.
-
-    Raises:
-        ValueError: Spark does not read it.
-    """
+def check_age(spark: SparkSession, forget_after: str) -> None:
+    """Let Spark read an interval."""
     from pyspark.errors import PySparkException
 
     try:
-        execute(spark, sql("SELECT current_timestamp() - INTERVAL {age}", age=string(value)))
+        execute(spark, sql("SELECT current_timestamp() - INTERVAL {age}", age=string(forget_after)))
     except PySparkException:
-        raise ValueError(f'{name}: expected an interval of SQL such as "7 days", not {value!r}') from None
+        raise _unexpected("forget_after", forget_after, 'an interval of SQL such as "7 days"') from None
 
 
 def check_snapshot(name: str, value: Any) -> DataFrame:
-    """The rows of a source's table.
-
-    Raises:
-        ValueError: It is not a DataFrame, or is a stream, or Spark's JDBC source reads it wrong.
-    """
+    """The rows of a source's table. They are no stream, and nothing that Spark's JDBC source reads wrong."""
     found = frame(name, value)
     if found.isStreaming:
         raise ValueError(f"{name}: expected a batch with the rows of the table, not a stream")
@@ -219,12 +167,7 @@ def check_snapshot(name: str, value: Any) -> DataFrame:
 
 
 def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | None) -> None:
-    """Look at the columns of a frame that `apply_changes` gets.
-
-    Raises:
-        ValueError: It is not in layout "upsert", nothing orders a stream's changes across its batches, or a column of
-            the key is missing.
-    """
+    """Look at the columns of a frame that `apply_changes` gets, and at what orders a stream's changes."""
     missing = [name for name in REQUIRED if name not in changes.columns]
     if missing:
         raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
@@ -245,12 +188,11 @@ def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | N
         raise ValueError(f"soft_deletes: the table has a column {soft_deletes} itself")
 
 
-def triggers(value: Any) -> dict[str, Any]:
-    """The arguments of `DataStreamWriter.trigger`.
+_TRIGGERS = ("availableNow", "processingTime", "once", "continuous", "realTime")
 
-    Raises:
-        ValueError: It is not a mapping, or has an unknown name.
-    """
+
+def triggers(value: Any) -> dict[str, Any]:
+    """The arguments of `DataStreamWriter.trigger`."""
     found = by_name("trigger", value, '{"availableNow": True}')
     for one in found:
         one_of("trigger", one, _TRIGGERS)
@@ -274,11 +216,7 @@ def query(
     query_name: str | None,
     writer_options: Mapping[str, str] | None,
 ) -> Query | None:
-    """The arguments for the query of a stream; None for a batch.
-
-    Raises:
-        ValueError: One of them is wrong, a stream has no checkpoint, or a batch has one of them.
-    """
+    """The arguments for the query of a stream, which needs a checkpoint; None for a batch, which has none of them."""
     own = {"checkpoint": checkpoint, "trigger": trigger, "query_name": query_name, "writer_options": writer_options}
     found = Query(
         place("checkpoint", checkpoint) or "",
@@ -302,9 +240,6 @@ def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
     Args:
         options: What a decoder would get.
         own: The arguments of the function itself.
-
-    Raises:
-        ValueError: An argument is unknown, and resembles one of the function's.
     """
     known = {*PARAMETERS, *DialectOptions.__annotations__}
     for name in options.keys() - known:
@@ -313,49 +248,21 @@ def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
 
 
 def check_decoders(
-    dialect: Dialect,
-    options: Mapping[str, Any],
-    schemas: Mapping[str, Any],
-    table_options: Mapping[str, Any],
+    dialect: Dialect, options: Mapping[str, Any], schemas: Mapping[str, Any], table_options: Mapping[str, Any]
 ) -> None:
-    """Make the decoder of envelopes, and that of each table that has arguments of its own.
-
-    Raises:
-        ValueError: The decoder refuses a schema or an option, or replicate chooses the option.
-    """
-    check_free(options)
+    """Make the decoder of envelopes, and that of each table that has arguments of its own."""
+    _check_free(options)
     Decoder(dialect, key="key", **options)
     for table in {**schemas, **table_options}:
         more = by_name(f"table_options: {table}", table_options.get(table), '{"zero_date": "error"}')
-        check_free(more)
+        _check_free(more)
         try:
             Decoder(dialect, schemas.get(table), layout="upsert", **{**options, **more})
         except ValueError as error:
             raise ValueError(f"{table}: {error}") from None
 
 
-def check_free(options: Mapping[str, Any]) -> None:
-    """Refuse arguments of a decoder that are not the user's.
-
-    Raises:
-        ValueError: One is among the options.
-    """
+def _check_free(options: Mapping[str, Any]) -> None:
     for name in ("layout", "fields", "mode", "schema", "value", "key", "keep", "row_column"):
         if name in options:
             raise ValueError(f"{name}: replicate chooses it")
-
-
-_TRIGGERS = ("availableNow", "processingTime", "once", "continuous", "realTime")
-
-
-def names(name: str, value: bool | Collection[str]) -> bool | Collection[str]:
-    """Whether all, or the names of some.
-
-    Raises:
-        ValueError: It is neither; a single text would be taken for its letters.
-    """
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) or not isinstance(value, Collection):
-        raise ValueError(f"{name}: expected a boolean or a collection of names, not {value!r}")
-    return frozenset(value)

@@ -175,38 +175,12 @@ def replicate(
         ValueError: An argument is wrong; changes of a table cannot be applied and it may not be quarantined; or
             something could not be decoded and there is no table for dead letters.
     """
+    given = ReplicateOptions.of(**locals())
     arguments.triggers(trigger)
-    given = ReplicateOptions.of(
-        dialect,
-        options,
-        keys=keys,
-        schemas=schemas,
-        table_options=table_options,
-        columns=columns,
-        ddl=ddl,
-        dead_letters=dead_letters,
-        quarantine=quarantine,
-        status=status,
-        watermarks=watermarks,
-        on_table_error=on_table_error,
-        ddl_policy=ddl_policy,
-        keyless=keyless,
-        history=history,
-        soft_deletes=soft_deletes,
-        evolve=evolve,
-        forget_after=forget_after,
-        parallelism=parallelism,
-        merge=merge,
-        storage_options=storage_options,
-        table_properties=table_properties,
-        cluster_by=cluster_by,
-        optimize_every=optimize_every,
-        report=report,
-    )
     rows = checked_snapshots(snapshots)
     arguments.frame("messages", messages)
     query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
-    arguments.check_age(messages.sparkSession, "forget_after", forget_after)
+    arguments.check_age(messages.sparkSession, forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     place, log = arguments.place("checkpoint", checkpoint), log_table(given.status)

@@ -36,20 +36,16 @@ def _one_of(*allowed: str) -> Callable[[str, Any], str]:
     return lambda name, value: arguments.one_of(name, value, allowed)
 
 
-def _optional_count(name: str, value: Any) -> Any:
-    return arguments.count(name, value, optional=True)
-
-
-def _optional_texts(name: str, value: Any) -> dict[str, str] | None:
-    return None if value is None else arguments.texts(name, value)
+def _optional(check: Callable[..., Any], **more: str) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value, **more)
 
 
 def _by_table(example: str) -> Callable[[str, Any], dict[str, Any]]:
     return lambda name, value: arguments.by_name(name, value, f'{{"shop.orders": {example}}}')
 
 
-def _rules(_: str, value: Any) -> dict[str, ColumnRules]:
-    return {name: ColumnRules.of(name, one) for name, one in arguments.rules_by_table(value).items()}
+def _rules(name: str, value: Any) -> dict[str, ColumnRules]:
+    return {table: ColumnRules.of(table, one) for table, one in arguments.rules_by_table(name, value).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,42 +71,40 @@ class ReplicateOptions:
     ddl_policy: str = _argument(_one_of("follow", "ignore"), "follow")
     keyless: str = _argument(_one_of("quarantine", "append"), "quarantine")
     history: bool | Collection[str] = _argument(arguments.names, default=False)
-    soft_deletes: str | None = _argument(arguments.column)
+    soft_deletes: str | None = _argument(_optional(arguments.text))
     evolve: bool = _argument(arguments.flag, default=True)
     forget_after: str | None = _argument(arguments.text, "7 days")
     """None: never."""
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
-    storage_options: Mapping[str, str] | None = _argument(_optional_texts, is_secret=True)
+    storage_options: Mapping[str, str] | None = _argument(_optional(arguments.texts), is_secret=True)
     table_properties: Mapping[str, str] = _argument(arguments.texts)
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
-    optimize_every: int | None = _argument(_optional_count, 50)
+    optimize_every: int | None = _argument(_optional(arguments.count, or_none=" or None"), 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
     waited: bool = False
     """Whether no change was applied before, though newer ones may have been: they are processed again."""
 
     @classmethod
-    def of(cls, dialect: Dialect, decoder: Mapping[str, Any], **given: Any) -> ReplicateOptions:
+    def of(cls, dialect: Dialect, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:
         """Check what a user gave.
 
         Args:
             dialect: The dialect.
-            decoder: Arguments of the decoders of all tables.
-            **given: The other fields. Those that are left out have their defaults.
+            options: Arguments of the decoders of all tables.
+            **given: The other arguments of a function; those that are no fields are left out. A field that is not
+                given has its default.
 
         Raises:
             ValueError: An argument is wrong. The text begins with its name.
         """
-        checks = {one.name: one.metadata["check"] for one in fields(cls) if "check" in one.metadata}
-        defaults = {one.name: one.default for one in fields(cls) if one.name in checks}
-        values = {**defaults, **{name: value for name, value in given.items() if name in checks}}
-        checked = {name: checks[name](name, value) for name, value in values.items()}
-        others = {name: value for name, value in given.items() if name not in checks}
-        found = cls(dialect=dialect, decoder=decoder, **checked, **others)
+        checks = {one.name: (one.metadata["check"], one.default) for one in fields(cls) if "check" in one.metadata}
+        checked = {name: check(name, given.get(name, default)) for name, (check, default) in checks.items()}
+        found = cls(dialect=dialect, decoder=options, report=given.get("report"), **checked)
         if found.columns and not found.status:
             raise ValueError("columns: give status too: the table beside it remembers which columns have been renamed")
-        arguments.check_names(decoder, [one.name for one in fields(cls)])
-        arguments.check_decoders(dialect, decoder, found.schemas, found.table_options)
+        arguments.check_names(options, [one.name for one in fields(cls)])
+        arguments.check_decoders(dialect, options, found.schemas, found.table_options)
         return found
 
     @property
