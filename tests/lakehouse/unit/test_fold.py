@@ -253,7 +253,7 @@ def newest_places(changes):
 
 def test_the_bounds_of_two_targets():
     one, other = Bounds.of([group(PLACE)]), Bounds.of([group(PLACE | {"partition": 1, "event_time": None})])
-    assert set((one | other).partitions) == {("t", 0), ("t", 1)}
+    assert {key[1:] for key in (one | other).highest if key[0] == "offset"} == {("t", 0), ("t", 1)}
     assert (one | other).latest == PLACE["event_time"]
 
 

@@ -84,7 +84,7 @@ class StoredBounds:
             for commits, is_written in zip(self._commits, (written.target, written.tombstones), strict=True):
                 commits.add(spark, written=is_written)
             # With truncates the bounds are not used, and are read again when the truncates are forgotten.
-            if batch.partitions and not self._bounds.has_truncates:
+            if batch.highest and not self._bounds.has_truncates:
                 applied = changes.filter("outcome IN ('row', 'delete')")
                 self._bounds = _after(self._bounds, batch, applied, keys, written.changes)
         except Exception as error:  # the batch was written

@@ -6,12 +6,11 @@ bounds are in the memory of the driver, and belong to one version of the target 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
-from operator import or_
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,39 +19,16 @@ from towpath._towpath import KeySet, change_outcomes
 from towpath.lakehouse.order.order_arrays import cast_struct
 from towpath.lakehouse.reading.changes import indices_of
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+_Key = tuple[Any, ...]
+_Pair = tuple[_Key, Any]
 
 OF_GROUP = ("topic", "partition", "log")
 """The fields of an order value that are the same in a group of them. Groups have them with `of_` before their names."""
 
+_NUMBERS = ("offset", "timestamp", "event_time")
 _LOWEST = -(2**63)
 MOST_RECENT = 20_000
 """How many recent changes the driver holds for a target."""
-
-
-@dataclass(frozen=True)
-class Highest:
-    """The highest values in a partition. Those that are null are lower than all."""
-
-    offset: int = _LOWEST
-    timestamp: int = _LOWEST
-    """In microseconds since 1970, as `event_time`."""
-    event_time: int = _LOWEST
-
-    @classmethod
-    def of(cls, group: Mapping[str, Any]) -> Highest:
-        """Those of a group of order values."""
-        numbers = (group[f"highest_{name}"] for name in ("offset", "timestamp", "event_time"))
-        return cls(*(_LOWEST if number is None else number for number in numbers))
-
-    def __or__(self, other: Highest) -> Highest:
-        """The highest of both."""
-        return Highest(
-            max(self.offset, other.offset),
-            max(self.timestamp, other.timestamp),
-            max(self.event_time, other.event_time),
-        )
 
 
 @dataclass(frozen=True)
@@ -84,12 +60,12 @@ class Recent:
 
     def bounds(self) -> Bounds:
         """The highest commit time, and the highest place in each log."""
-        logs, *places = (pc.struct_field(self.orders, name) for name in ("log", "file", "at"))
-        in_log = pc.is_valid(logs)
-        files, positions = (place.filter(in_log).to_pylist() for place in places)
-        pairs = zip(logs.filter(in_log).to_pylist(), zip(files, positions, strict=True), strict=True)
-        commit_ts = pc.max(pc.struct_field(self.orders, "commit_ts")).as_py()
-        return Bounds(places=_highest(pairs, max), commit_ts=_LOWEST if commit_ts is None else commit_ts)
+        in_log = self.orders.filter(pc.is_valid(pc.struct_field(self.orders, "log")))
+        logs, files, positions = (pc.struct_field(in_log, name).to_pylist() for name in ("log", "file", "at"))
+        found: list[_Pair] = [
+            (("place", log), (file, at)) for log, file, at in zip(logs, files, positions, strict=True)
+        ]
+        return Bounds(_highest([*found, (("commit_ts",), pc.max(pc.struct_field(self.orders, "commit_ts")).as_py())]))
 
     def filter(self, mask: pa.BooleanArray) -> Recent:
         """Some of the changes."""
@@ -108,12 +84,10 @@ class Recent:
 class Bounds:
     """The highest values of the order values that a target stores, with its rows and in its tombstones."""
 
-    partitions: Mapping[tuple[str | None, int | None], Highest] = field(default_factory=dict)
-    """By topic and partition."""
-    places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """File and position by log, of all but recent changes."""
-    commit_ts: int = _LOWEST
-    """Of all but recent changes."""
+    highest: Mapping[_Key, Any] = field(default_factory=dict)
+    """The highest values by their names, and what they are of: `offset`, `timestamp` and `event_time` of the partition
+    of a topic, in microseconds since 1970; of all but recent changes the `place`, file and position, of a log, and
+    `commit_ts`. Those that are null are lower than all."""
     has_truncates: bool = False
     """Whether there are tombstones of truncates, which are compared with changes by other rules."""
     since: int = _LOWEST
@@ -123,33 +97,34 @@ class Bounds:
     @classmethod
     def of(cls, groups: Iterable[Mapping[str, Any]]) -> Bounds:
         """The bounds of order values in groups: the fields of a group, and the highest of the other ones."""
-        found = list(groups)
-        commit_times = (group["highest_commit_ts"] for group in found)
-        return cls(
-            _highest((((group["of_topic"], group["of_partition"]), Highest.of(group)) for group in found), or_),
-            _highest(((group["of_log"], tuple(group["highest_place"])) for group in found if group["of_log"]), max),
-            max((time for time in commit_times if time is not None), default=_LOWEST),
-        )
+        found: list[_Pair] = []
+        for group in groups:
+            for name in _NUMBERS:
+                value = group[f"highest_{name}"]
+                found.append(((name, group["of_topic"], group["of_partition"]), _LOWEST if value is None else value))
+            found.append((("commit_ts",), group["highest_commit_ts"]))
+            found.append((("place", group["of_log"]), group["highest_place"] if group["of_log"] else None))
+        return cls(_highest(found))
 
     @property
     def latest(self) -> int:
         """The latest event time."""
-        return max((one.event_time for one in self.partitions.values()), default=_LOWEST)
+        return max(self._event_times, default=_LOWEST)
+
+    @property
+    def _event_times(self) -> list[int]:
+        """The latest event time of each partition."""
+        return [value for (name, *_), value in self.highest.items() if name == "event_time"]
 
     @property
     def has_places(self) -> bool:
         """Whether there are commit times or places in a log."""
-        return bool(self.places) or self.commit_ts > _LOWEST
+        return any(name in ("place", "commit_ts") for name, *_ in self.highest)
 
     def __or__(self, other: Bounds) -> Bounds:
         """Those of both, with the recent changes of the first."""
-        return replace(
-            self,
-            partitions=_highest(chain(self.partitions.items(), other.partitions.items()), or_),
-            places=_highest(chain(self.places.items(), other.places.items()), max),
-            commit_ts=max(self.commit_ts, other.commit_ts),
-            has_truncates=self.has_truncates or other.has_truncates,
-        )
+        highest = _highest(chain(self.highest.items(), other.highest.items()))
+        return replace(self, highest=highest, has_truncates=self.has_truncates or other.has_truncates)
 
     def without_recent(self) -> Bounds:
         """The bounds for changes that are later than all that is stored."""
@@ -157,7 +132,7 @@ class Bounds:
 
     def since_after(self, batch: Bounds) -> int:
         """From when on changes are recent after a batch: its partitions are not equally far."""
-        return max(self.since, min((one.event_time for one in batch.partitions.values()), default=_LOWEST))
+        return max(self.since, min(batch._event_times, default=_LOWEST))
 
     def after(self, batch: Bounds, settled: Bounds, applied: Recent, since: int) -> Bounds:
         """The bounds after a batch.
@@ -171,8 +146,8 @@ class Bounds:
         recent = applied if self.recent is None else self.recent.then(applied)
         since = max(since, recent.since_of(MOST_RECENT))
         is_recent = pc.greater_equal(recent.times, since)
-        places = settled | recent.filter(pc.invert(is_recent)).bounds()
-        found = self | replace(batch, places=places.places, commit_ts=places.commit_ts)
+        numbers = Bounds({key: value for key, value in batch.highest.items() if key[0] in _NUMBERS})
+        found = self | numbers | settled | recent.filter(pc.invert(is_recent)).bounds()
         return replace(found, since=since, recent=recent.filter(is_recent))
 
     def are_below(self, orders: pa.StructArray) -> pa.BooleanArray:
@@ -189,18 +164,17 @@ class Bounds:
         indices = pc.list_flatten(lists)
         limits = [self._limits(*group) for group in zip(*(groups[name].to_pylist() for name in OF_GROUP), strict=True)]
         of_rows = pa.Table.from_pylist(limits, _LIMITS).take(pc.list_parent_indices(lists))
-        found = _is_above(values.take(indices), of_rows, self.commit_ts)
+        found = _is_above(values.take(indices), of_rows, self.highest.get(("commit_ts",), _LOWEST))
         return pa.chunked_array(found.take(pc.sort_indices(indices)), pa.bool_()).combine_chunks()
 
     def _limits(self, topic: str | None, partition: int | None, log: str | None) -> dict[str, int]:
         """What a change of a partition and a log has to be above."""
-        own = self.partitions.get((topic, partition), Highest())
-        file, at = self.places.get(log, (_LOWEST, _LOWEST)) if log is not None else (_LOWEST, _LOWEST)
-        times = {"timestamp": own.timestamp, "event_time": max(own.event_time, self.since)}
-        return {"offset": own.offset, **times, "file": file, "at": at}
+        numbers = {name: self.highest.get((name, topic, partition), _LOWEST) for name in _NUMBERS}
+        file, at = self.highest.get(("place", log), (_LOWEST, _LOWEST))
+        return {**numbers, "event_time": max(numbers["event_time"], self.since), "file": file, "at": at}
 
 
-_LIMITS = pa.schema({name: pa.int64() for name in ("offset", "timestamp", "event_time", "file", "at")})
+_LIMITS = pa.schema({name: pa.int64() for name in (*_NUMBERS, "file", "at")})
 
 
 def _is_above(values: pa.Table, limits: pa.Table, commit_ts: int) -> pa.ChunkedArray:
@@ -220,9 +194,10 @@ def _is_above(values: pa.Table, limits: pa.Table, commit_ts: int) -> pa.ChunkedA
     return pc.fill_null(reduce(pc.and_, rules), False)
 
 
-def _highest(pairs: Iterable[tuple[_Key, _Value]], of_both: Callable[[_Value, _Value], _Value]) -> dict[_Key, _Value]:
-    """The highest value of each key."""
-    found: dict[_Key, _Value] = {}
+def _highest(pairs: Iterable[_Pair]) -> dict[_Key, Any]:
+    """The highest value of each key that has one."""
+    found: dict[_Key, Any] = {}
     for key, value in pairs:
-        found[key] = of_both(found[key], value) if key in found else value
+        if value is not None:
+            found[key] = max(found.get(key, value), value)
     return found

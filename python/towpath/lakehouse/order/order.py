@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, sql, string
 
@@ -31,22 +32,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _BINLOG_FILE = "^(?:(.*)[.])?([0-9]+)$"
-ORDER_FIELDS = {
-    "event_time": "timestamp",
-    "produced_time": "timestamp",
-    "batch": "bigint",
-    "timestamp": "timestamp",
-    "offset": "bigint",
-    "step": "bigint",
-    "commit_ts": "bigint",
-    "is_row": "boolean",
-    "log": "string",
-    "file": "bigint",
-    "at": "bigint",
-    "topic": "string",
-    "partition": "int",
-    "table": "string",
+_TYPES = {
+    "timestamp[us, tz=UTC]": "timestamp",
+    "int64": "bigint",
+    "int32": "int",
+    "bool": "boolean",
+    "string": "string",
 }
+ORDER_FIELDS = {one.name: _TYPES[str(one.type)] for one in ORDER}
 """The fields of an order value, with their types in Spark."""
 
 ORDER_TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in ORDER_FIELDS.items())}>"

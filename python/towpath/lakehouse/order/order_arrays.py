@@ -30,7 +30,7 @@ ORDER = pa.struct(
         ("table", pa.string()),
     ]
 )
-"""The type of an order value. `towpath.lakehouse.order.order.ORDER_FIELDS` has the same fields in Spark's types."""
+"""The type of an order value."""
 
 _BINLOG_FILE = re.compile("(?:(.*)[.])?([0-9]+)", re.ASCII)
 
