@@ -5,9 +5,15 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 from zipimport import zipimporter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def begin_task() -> None:
@@ -17,6 +23,19 @@ def begin_task() -> None:
         # The process collects garbage after each task, for which it visits all objects of all modules: 20 ms. They
         # were loaded in the first task, whose garbage has been collected, and are not visited from now on.
         gc.freeze()
+
+
+@dataclass(frozen=True)
+class EachBatch:
+    """Reads each record batch by itself; a function for `mapInArrow`."""
+
+    read: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `DataFrame.mapInArrow` calls on a worker."""
+        begin_task()
+        for batch in batches:
+            yield from self.read(batch)
 
 
 _tasks = count()

@@ -24,7 +24,7 @@ from towpath.lakehouse.merging.by_tasks import ByTasks
 from towpath.lakehouse.merging.jobs import batch_settings, session_settings
 from towpath.lakehouse.merging.parallel import in_parallel
 from towpath.lakehouse.merging.table_result import TableResult
-from towpath.lakehouse.reading.blocks import BatchEvents, FormerlyKnown, KnownTables, LearnedTables, are_insufficient
+from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, are_insufficient
 from towpath.lakehouse.reading.changes import PLACE
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
 from towpath.lakehouse.reading.divided_events import divided
@@ -142,11 +142,12 @@ class Replicator:
             batch_id: The number of the batch.
             changed: The other tables.
         """
-        follows, former = self.options.ddl_policy == "follow", self._learned.take(tables)
-        results, left = self._in_tasks(batch, tables, former, batch_id)
+        follows = self.options.ddl_policy == "follow"
+        self._learned.begin(tables)
+        results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
         done = [one for one in tables if one not in left]
-        results += self._alone(batch, [one for one in left if one not in unsure], done, former, batch_id)
+        results += self._alone(batch, [one for one in left if one not in unsure], done, batch_id)
         return results + self._route(batch, [*changed, *unsure], batch_id)
 
     def _follow(
@@ -189,7 +190,7 @@ class Replicator:
         """Apply rows that may be older than statements about their tables."""
         if not tables:
             return []
-        self._learned.take(tables)  # their columns may be others now
+        self._learned.begin(tables)  # their columns may be others now
         spark = batch.frame.sparkSession
         events = batch.with_messages() if any(one.in_blocks for one in tables) else batch.frame
         timelines = {one.key: self._log.timeline(spark, one.key) for one in tables}
@@ -198,13 +199,13 @@ class Replicator:
         self._declarations.learn(parts, counts := summary(parts, "slice"))
         found = routed(counts, self._declarations.found, timelines, self._declared)
         carried = [one for one in found if one.is_carried]
-        results = self._alone(batch.of(parts), [one for one in found if not one.is_carried], [], {}, batch_id)
+        results = self._alone(batch.of(parts), [one for one in found if not one.is_carried], [], batch_id)
         if not carried:
             return results
         batch = batch.of(parts.filter(any_of(carried)))
-        merged, left = self._in_tasks(batch, carried, {}, batch_id)
+        merged, left = self._in_tasks(batch, carried, batch_id)
         done = [one for one in carried if one not in left]
-        return results + merged + self._alone(batch, left, done, {}, batch_id)
+        return results + merged + self._alone(batch, left, done, batch_id)
 
     def _declared(self, table: SourceTable) -> set[str] | None:
         """The columns that the messages of a table declare, in lower case."""
@@ -225,26 +226,21 @@ class Replicator:
         return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
 
     def _in_tasks(
-        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+        self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
         """Apply the tables that may be merged in tasks. Returns also the others."""
         if not tables or self._watermarks(batch.frame.sparkSession, tables):
             return [], tables
-        return self._by_tasks.merge(batch, tables, former, batch_id)
+        return self._by_tasks.merge(batch, tables, batch_id)
 
     def _alone(
-        self,
-        batch: BatchEvents,
-        tables: list[SourceTable],
-        merged: list[SourceTable],
-        former: FormerlyKnown,
-        batch_id: int,
+        self, batch: BatchEvents, tables: list[SourceTable], merged: list[SourceTable], batch_id: int
     ) -> list[TableResult]:
         """Apply tables with Spark's statements."""
         if not tables:
             return []
         watermarks = self._watermarks(batch.frame.sparkSession, tables)
-        return self._by_spark.merge(batch, tables, merged, former, watermarks, batch_id)
+        return self._by_spark.merge(batch, tables, merged, watermarks, batch_id)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:
         """What is known of TiCDC's watermarks, if it concerns one of the tables."""

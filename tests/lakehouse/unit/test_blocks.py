@@ -11,8 +11,9 @@ import pytest
 
 import all_golden
 from towpath.decoder import Decoder
+from towpath.lakehouse.reading.arrow_batches import INDEX
 from towpath.lakehouse.reading.blocks import KnownTable, read_blocks
-from towpath.lakehouse.reading.changes import INDEX, MESSAGE, READ, ChangeDecoder
+from towpath.lakehouse.reading.changes import MESSAGE, READ, ChangeDecoder
 from towpath.lakehouse.reading.declarations import Declaration, declared_columns
 from towpath.lakehouse.reading.envelopes import _FIELDS, EnvelopeDecoder
 from towpath.lakehouse.reading.events import BLOCK, CHANGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -19,7 +19,6 @@ from towpath.lakehouse.reading.declarations import storable
 from towpath.lakehouse.statements import GENERATED, NUMBERED, Column
 from towpath.lakehouse.tables.sql import Sql, any_of, column, expressions, sql, string
 from towpath.spark.types import struct_type
-from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,12 +76,6 @@ class CarriedReader:
     """The current names of columns by their names in the messages."""
     added: Sequence[Column] = ()
     """The columns that were added after the changes."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
-        begin_task()
-        for messages in batches:
-            yield from self.decode_batches(messages)
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes in messages, with the current columns."""

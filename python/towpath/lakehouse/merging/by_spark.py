@@ -31,7 +31,7 @@ from towpath.lakehouse.merging.staging import Hints
 from towpath.lakehouse.merging.table_result import TableResult
 from towpath.lakehouse.order.order import Kinds
 from towpath.lakehouse.reading.batch_messages import BatchMessages, Messages, Readers
-from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, FormerlyKnown, LearnedTables, made_blocks
+from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTables
 from towpath.lakehouse.reading.changes import no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.reading.watermarks import Watermarks
@@ -83,7 +83,6 @@ class BySpark:
         read: BatchEvents,
         tables: Sequence[SourceTable],
         merged: Sequence[SourceTable],
-        former: FormerlyKnown,
         watermarks: Watermarks | None,
         batch_id: int,
     ) -> list[TableResult]:
@@ -93,12 +92,11 @@ class BySpark:
             read: The events of the batch.
             tables: The tables.
             merged: The other tables of the batch, which tasks have merged.
-            former: The tables that were known before.
             watermarks: Those of TiCDC, if there are any.
             batch_id: The number of the batch.
         """
         spark, parallelism = read.frame.sparkSession, self.known.options.parallelism
-        batch = _Batch(read, BatchMessages(read, tables, merged), former, batch_id)
+        batch = _Batch(read, BatchMessages(read, tables, merged), batch_id)
         if watermarks:
             batch = replace(batch, watermarks=watermarks, late=watermarks.count_late(read.frame))
         results = [TableResult(one) for one in self._of_incomplete_targets(spark, tables)]
@@ -220,7 +218,7 @@ class BySpark:
             hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
             applied = apply.apply(changes, keys, hints, batch.number)
         for part, reader in readers:
-            self.learned.learn(part, reader, batch.former)
+            self.learned.learn(part, reader)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), kept
 
@@ -258,6 +256,13 @@ class BySpark:
         if missing and not is_chosen:
             self.known.change_properties(spark, target, dict(missing))
 
+    def _messages(self, batch: _Batch, readers: Readers) -> tuple[Messages, Readers]:
+        """The messages of a table with their readers, or the blocks that the same decoder has made of them."""
+        table, reader = readers[0]  # a table with blocks has one part
+        if self.learned.made_blocks(table, reader) and table.size <= _MOST_IN_BLOCKS:
+            return batch.messages(), [(table, BlockReader(reader.schema))]
+        return batch.messages(of_blocks=table.in_blocks), readers
+
     def _changes(
         self,
         batch: _Batch,
@@ -266,7 +271,7 @@ class BySpark:
         columns: TableColumns,
         held: ExitStack,
     ) -> Changes:
-        messages, readers = batch.read(readers)
+        messages, readers = self._messages(batch, readers)
         frame = messages.changes(readers)
         if batch.watermarks:
             frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
@@ -296,7 +301,6 @@ class _Batch:
 
     events: BatchEvents
     messages: BatchMessages
-    former: FormerlyKnown
     number: int
     watermarks: Watermarks | None = None
     late: Mapping[tuple[str | None, str], int] = field(default_factory=dict)
@@ -310,10 +314,3 @@ class _Batch:
     def spark(self) -> SparkSession:
         """The session."""
         return self.events.frame.sparkSession
-
-    def read(self, readers: Readers) -> tuple[Messages, Readers]:
-        """The messages of a table with their readers, or the blocks that the same decoder has made of them."""
-        table, reader = readers[0]  # a table with blocks has one part
-        if made_blocks(table, reader, self.former) and table.size <= _MOST_IN_BLOCKS:
-            return self.messages(), [(table, BlockReader(reader.schema))]
-        return self.messages(of_blocks=table.in_blocks), readers

@@ -14,7 +14,7 @@ from towpath.lakehouse.merging.owned_table import OwnedTable
 from towpath.lakehouse.merging.parallel import in_parallel
 from towpath.lakehouse.merging.table_result import TableResult
 from towpath.lakehouse.merging.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
-from towpath.lakehouse.reading.blocks import BatchEvents, FormerlyKnown, LearnedTables, made_blocks
+from towpath.lakehouse.reading.blocks import BatchEvents, LearnedTables
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
 from towpath.lakehouse.seen.status import TableStatus
 from towpath.lakehouse.tables.formats import DELTA, format_of
@@ -41,16 +41,16 @@ class ByTasks:
     has_dead_letters: bool
 
     def merge(
-        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+        self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
         """Merge those tables that may be merged in tasks. Returns also the others, which are left to Spark."""
         spark = batch.frame.sparkSession
         # Plans on the driver cost more than these jobs.
         with session_settings(spark, settings_for(spark, SMALL)):
-            return self._merge_owned(batch, tables, former, batch_id)
+            return self._merge_owned(batch, tables, batch_id)
 
     def _merge_owned(
-        self, batch: BatchEvents, tables: list[SourceTable], former: FormerlyKnown, batch_id: int
+        self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
         spark = batch.frame.sparkSession
         prepared = in_parallel(
@@ -60,7 +60,7 @@ class ByTasks:
         if not owned:
             return [], tables
         others = [one for one in tables if one not in [table for table, _ in owned]]
-        events, in_tasks = _decoded(batch, owned, former)
+        events, in_tasks = self._decoded(batch, owned)
         of_tasks = events.filter(~any_of(others)) if others else events
         try:
             found = merge_in_tasks(of_tasks, in_tasks)
@@ -83,7 +83,7 @@ class ByTasks:
                 self.known.was_merged(target, result.properties)
                 results.append(self._finished(spark, table, target, result, batch_id))
                 for reader in ready.readers.values():
-                    self.learned.learn(table, reader, former)
+                    self.learned.learn(table, reader)
         return results, others
 
     def _finished(
@@ -172,12 +172,11 @@ class ByTasks:
         is_known = is_path(target) and jvm_of(spark) is not None
         return self.in_tasks.why_elsewhere(spark, target) if is_known else None
 
-
-def _decoded(
-    batch: BatchEvents, owned: Sequence[tuple[SourceTable, OwnedTable]], former: FormerlyKnown
-) -> tuple[DataFrame, list[OwnedTable]]:
-    """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
-    in_blocks = [(table, reader) for table, one in owned if table.in_blocks for reader in one.readers.values()]
-    if not all(made_blocks(table, reader, former) for table, reader in in_blocks):
-        return batch.with_messages(), [one for _, one in owned]
-    return batch.frame, [replace(one, in_blocks=table.in_blocks) for table, one in owned]
+    def _decoded(
+        self, batch: BatchEvents, owned: Sequence[tuple[SourceTable, OwnedTable]]
+    ) -> tuple[DataFrame, list[OwnedTable]]:
+        """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
+        in_blocks = [(table, reader) for table, one in owned if table.in_blocks for reader in one.readers.values()]
+        if not all(self.learned.made_blocks(table, reader) for table, reader in in_blocks):
+            return batch.with_messages(), [one for _, one in owned]
+        return batch.frame, [replace(one, in_blocks=table.in_blocks) for table, one in owned]

@@ -16,7 +16,8 @@ from towpath._towpath import newest_changes
 from towpath.lakehouse.merging.rows import DELETE, OLD, REJECTED, ROW, TRUNCATE, UNKNOWN
 from towpath.lakehouse.order.bounds import Bounds
 from towpath.lakehouse.order.order_arrays import ORDER, comparable, order_values, with_event_times
-from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader, by_name, indices_of
+from towpath.lakehouse.reading.arrow_batches import by_name, indices_of
+from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.workers import begin_task
 
 ADDED = pa.schema(

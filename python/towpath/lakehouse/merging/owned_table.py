@@ -35,8 +35,9 @@ from towpath.lakehouse.merging.delta_rs import (
 )
 from towpath.lakehouse.merging.fold import is_rejected, key_values
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
+from towpath.lakehouse.reading.arrow_batches import indices_of, taken
 from towpath.lakehouse.reading.blocks import read_blocks, stream
-from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader, indices_of, taken
+from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:

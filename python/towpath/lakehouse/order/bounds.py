@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes
 from towpath.lakehouse.order.order_arrays import cast_struct
-from towpath.lakehouse.reading.changes import indices_of
+from towpath.lakehouse.reading.arrow_batches import indices_of
 
 _Key = tuple[Any, ...]
 _Pair = tuple[_Key, Any]

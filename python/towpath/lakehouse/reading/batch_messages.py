@@ -21,6 +21,7 @@ from towpath.lakehouse.reading.events import BLOCK, CHANGE
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
+from towpath.workers import EachBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,8 @@ class MessagesOnWorkers:
         return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
 
     def _changes_of(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
-        return map_in_arrow(self._of(table).coalesce(table.tasks), reader, struct_type(reader.schema))
+        read = EachBatch(reader.decode_batches)
+        return map_in_arrow(self._of(table).coalesce(table.tasks), read, struct_type(reader.schema))
 
     def _of(self, table: SourceTable) -> DataFrame:
         return self._events.filter(table.condition()).select(*READ)

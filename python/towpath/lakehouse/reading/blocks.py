@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.changes import READ, ChangeDecoder, ChangeReader, indices_of, taken
+from towpath.lakehouse.reading.arrow_batches import indices_of, taken
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder, ChangeReader
 from towpath.lakehouse.reading.events import BLOCK, CHANGE, EVENT
-from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -43,17 +43,9 @@ class KnownTable:
     declared: frozenset[int]
     """The hashes of the declarations for which the decoder was made."""
 
-    def after(self, former: KnownTable | None) -> KnownTable:
-        """With the declarations of earlier batches, for which the decoder was the same."""
-        is_same = former is not None and former.decoder.decodes_as == self.decoder.decodes_as
-        return replace(self, declared=self.declared | former.declared) if former and is_same else self
-
 
 KnownTables = Mapping[tuple[str | None, str], KnownTable]
 """By database and name."""
-
-FormerlyKnown = Mapping[tuple[str | None, str], KnownTable | None]
-"""The tables of a batch that were known before it, by database and name."""
 
 _WORTH_KNOWING = 1_000
 """How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
@@ -64,20 +56,33 @@ class LearnedTables:
 
     def __init__(self) -> None:
         self._tables: dict[tuple[str | None, str], KnownTable] = {}
+        self._former: dict[tuple[str | None, str], KnownTable | None] = {}
+        """What was known before this batch."""
 
     def with_declarations(self, learned: Set[int]) -> KnownTables:
         """The tables for the next batch, with those of their declarations that have not been forgotten."""
         return {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
 
-    def take(self, tables: Iterable[SourceTable]) -> FormerlyKnown:
-        """What is known of the tables of a batch, which have to be learned again."""
-        return {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
+    def begin(self, tables: Iterable[SourceTable]) -> None:
+        """Begin with tables of a batch, which have to be learned again."""
+        self._former = {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
 
-    def learn(self, table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> None:
+    def made_blocks(self, table: SourceTable, reader: ChangeReader) -> bool:
+        """Whether the blocks of a table, if it has any, have the changes that a reader makes."""
+        return table.in_blocks and self._known_to(table, reader) is not None
+
+    def learn(self, table: SourceTable, reader: ChangeReader) -> None:
         """Decode the next messages of a table with their envelopes, if there are many."""
         if table.messages >= _WORTH_KNOWING and not table.slices and isinstance(reader, ChangeDecoder):
-            known = KnownTable(reader, table.declared)
-            self._tables[table.name_key] = known.after(former.get(table.name_key))
+            former = self._known_to(table, reader)
+            declared = table.declared | former.declared if former else table.declared
+            self._tables[table.name_key] = KnownTable(reader, declared)
+
+    def _known_to(self, table: SourceTable, reader: ChangeReader) -> KnownTable | None:
+        """What was known of a table with a decoder that decodes as a reader does."""
+        known = self._former.get(table.name_key)
+        is_same = known and isinstance(reader, ChangeDecoder) and known.decoder.decodes_as == reader.decodes_as
+        return known if is_same else None
 
 
 class BatchEvents:
@@ -119,12 +124,6 @@ class BatchEvents:
         return frame
 
 
-def made_blocks(table: SourceTable, reader: ChangeReader, former: FormerlyKnown) -> bool:
-    """Whether the blocks of a table, if it has any, have the changes that a reader makes."""
-    known = former.get(table.name_key) if table.in_blocks else None
-    return known is not None and isinstance(reader, ChangeDecoder) and known.decoder.decodes_as == reader.decodes_as
-
-
 def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The changes in blocks, which are in the column `value`."""
     for block in events.column("value"):
@@ -136,12 +135,6 @@ class BlockReader:
     """Reads the changes of blocks in the place of the decoder that made them: a `ChangeReader`."""
 
     schema: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
-        begin_task()
-        for events in batches:
-            yield from read_blocks(events)
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes in blocks."""

@@ -5,24 +5,25 @@ A table may have columns of any name, because its columns are never beside ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, part_of, with_index
 from towpath.lakehouse.reading.moved_keys import MovedKeys
 from towpath.lakehouse.reading.schemas import table_names
 from towpath.lakehouse.tables.sql import column
+from towpath.literals import Field
 from towpath.spark.types import struct_type
-from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from towpath.literals import Dialect, Field
+    from towpath.literals import Dialect
 
 REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
 """The columns that `structured` needs."""
@@ -58,36 +59,11 @@ SOURCE = {
 ERROR = {"kind": pa.string(), "message": pa.string(), "column": pa.string(), "byte": pa.int64()}
 """The fields of `error`."""
 
-ENVELOPE = frozenset(
-    "_" + name
-    for name in [
-        "op",
-        "database",
-        "schema",
-        "table",
-        "primary_key",
-        "changed",
-        "missing_columns",
-        "event_time",
-        "produced_time",
-        "sql",
-        "table_changes",
-        "column_types",
-        "jdbc_types",
-        "source",
-        "row",
-        "sequence",
-        "error",
-        "corrupt_record",
-    ]
-)
+ENVELOPE = frozenset(name for name in get_args(Field) if name.startswith("_")) - {"_change_type"}
 """Every envelope column of layout "upsert"."""
 
 _KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
 _NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
-
-INDEX = "_message"
-"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
 
 _OMITTING = "dms-json"
 """The dialect that omits columns which are null in each image."""
@@ -135,21 +111,18 @@ def no_changes(spark: SparkSession, columns: StructType) -> DataFrame:
 
 
 class ChangeReader(Protocol):
-    """Reads changes of one table from messages, or from what has been decoded of them; a function for `mapInArrow`."""
+    """Reads changes of one table from messages, or from what has been decoded of them."""
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of a frame of changes."""
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes in messages, which have the columns of `READ`."""
 
 
 class ChangeDecoder:
-    """Decodes the messages of one table to a frame of changes; a function for `mapInArrow`."""
+    """Decodes the messages of one table to a frame of changes."""
 
     def __init__(
         self,
@@ -192,13 +165,7 @@ class ChangeDecoder:
         self.schema: pa.Schema = change_schema(columns.type)
         names = {one.name.lower() for one in columns.type}
         known = [name for name in keys if name.lower() in names]  # another one is an error of the merge
-        self._moved = MovedKeys(dialect, columns, INDEX, known, settings) if known else None
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
-        begin_task()
-        for messages in batches:
-            yield from self.decode_batches(messages)
+        self._moved = MovedKeys(dialect, columns, known, settings) if known else None
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The changes in messages, which have the columns of `READ`, in batches of bounded size."""
@@ -243,10 +210,10 @@ class ChangeDecoder:
             "key_only": key_only,
             "event_time": rows["_event_time"],
             "produced_time": rows["_produced_time"],
-            "source": _part(rows["_source"], SOURCE),
+            "source": part_of(rows["_source"], SOURCE),
             "row": rows["_row"],
             "step": pc.struct_field(rows["_sequence"], "row"),
-            "error": _part(rows["_error"], ERROR),
+            "error": part_of(rows["_error"], ERROR),
             "message": messages.column("value").take(of_message),
             "message_key": messages.column("key").take(of_message),
             **{name: messages.column(name).take(index) for name in PLACE},
@@ -303,32 +270,6 @@ def _row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
     return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
 
 
-def indices_of(rows: Sized) -> pa.Int64Array:
-    """0, 1 and so on: the indices of rows."""
-    return _range(len(rows))
-
-
-@lru_cache(16)  # making it takes longer than most of what is done with it, and most batches have the same length
-def _range(count: int) -> pa.Int64Array:
-    return pa.array(range(count), pa.int64())
-
-
-def taken(rows: Any, indices: pa.Int64Array) -> Any:
-    """Rows of an array or a record batch, which are not copied if they are all in their order."""
-    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
-    return rows if is_all else rows.take(indices)
-
-
-def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
-    """Messages with the column `INDEX`."""
-    return messages.append_column(INDEX, indices_of(messages))
-
-
-def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of a batch."""
-    return dict(zip(batch.schema.names, batch.columns, strict=True))
-
-
 def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:
     """The missing columns of rows. Those that an update of DMS omits are null, or empty text: its rows are whole."""
     omits = pc.and_(pc.equal(rows["_op"], "update"), pc.equal(pc.struct_field(rows["_source"], "dialect"), _OMITTING))
@@ -345,13 +286,6 @@ def _key_only(source: pa.StructArray) -> pa.Array:
     """Whether TiCDC sent only the key of a row."""
     handle_key_only = pc.fill_null(pc.struct_field(source, "handle_key_only"), False)
     return pc.or_(handle_key_only, pc.is_valid(pc.struct_field(source, "claim_check")))
-
-
-def _part(struct: pa.StructArray, fields: Mapping[str, pa.DataType]) -> pa.StructArray:
-    arrays = [pc.struct_field(struct, name) for name in fields]
-    return pa.StructArray.from_arrays(
-        arrays, fields=[pa.field(*field) for field in fields.items()], mask=pc.is_null(struct)
-    )
 
 
 def structured(changes: DataFrame) -> DataFrame:

@@ -5,7 +5,8 @@ A message may have rows from before a statement and from after it, wherever the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,16 +15,18 @@ import pyarrow.compute as pc
 from towpath._towpath import statement_bounds
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.order.order_arrays import ORDER, order_values
-from towpath.lakehouse.reading.changes import INDEX, MESSAGE, PLACE, READ, by_name, with_index
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of, with_index
+from towpath.lakehouse.reading.changes import MESSAGE, PLACE, READ
 from towpath.lakehouse.reading.envelopes import ROW_CHANGES, envelope_decoder, events_of, with_schemas
 from towpath.lakehouse.reading.events import EVENT
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
-from towpath.workers import begin_task
+from towpath.workers import EachBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from towpath.decoder import Decoder
     from towpath.literals import Dialect
 
 _NAME = ("database", "table")
@@ -41,35 +44,23 @@ def divided(
         **options: As for `towpath.Decoder`.
     """
     statements = {name: pa.array([dict(one.fields) for one in found], ORDER) for name, found in places.items()}
-    divider = EventDivider(dialect, options, statements)
-    return map_in_arrow(events.select(*_NAME, *READ), divider, struct_type(EVENT))
+    divider = EventDivider(envelope_decoder(dialect, **options), statements)
+    return map_in_arrow(events.select(*_NAME, *READ), EachBatch(divider.divide), struct_type(EVENT))
 
 
+@dataclass(frozen=True)
 class EventDivider:
-    """Divides events of changes; a function for `mapInArrow`."""
+    """Divides events of changes."""
 
-    def __init__(
-        self, dialect: Dialect, options: Mapping[str, Any], statements: Mapping[tuple[str, str], pa.StructArray]
-    ) -> None:
-        """Make the decoder.
+    decoder: Decoder
+    """Decodes their envelopes."""
+    statements: Mapping[tuple[str, str], pa.StructArray]
+    """The order values of the statements about each table, in their order."""
 
-        Args:
-            dialect: As for `towpath.Decoder`.
-            options: As for `towpath.Decoder`.
-            statements: The order values of the statements about each table, in their order.
-        """
-        self._decoder, self._statements = envelope_decoder(dialect, **options), statements
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
-        begin_task()
-        for batch in batches:
-            yield from self.decode_batches(batch)
-
-    def decode_batches(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def divide(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The events, each divided by the statements about its table."""
         messages = events.select(list(MESSAGE))
-        for found in self._decoder.decode_batches(with_index(messages)):
+        for found in self.decoder.decode_batches(with_index(messages)):
             decoded = with_schemas(found)
             rows = decoded.filter(_are_of_event(decoded, events))
             if len(rows):
@@ -78,11 +69,11 @@ class EventDivider:
     def _slices(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.Array:
         """The slice of each row: its bounds as text."""
         orders = order_values(_ordered(rows, messages))
-        names = pa.table({name: rows.column(name) for name in _NAME} | {"at": pa.array(range(len(rows)))})
+        names = pa.table({name: rows.column(name) for name in _NAME} | {"at": indices_of(rows)})
         groups = names.group_by(list(_NAME), use_threads=False).aggregate([("at", "list")])
         parts, indices = [], []
         for database, name, at in zip(*(groups[one] for one in (*_NAME, "at_list")), strict=True):
-            statements = self._statements[database.as_py() or "", name.as_py()]
+            statements = self.statements[database.as_py() or "", name.as_py()]
             bounds = statement_bounds(orders.take(at.values), statements)
             parts.append(pc.binary_join_element_wise(*(one.cast(pa.string()) for one in bounds.columns), "/"))
             indices.append(at.values)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of, part_of, taken, with_index
 from towpath.lakehouse.reading.blocks import KnownTables, with_blocks
-from towpath.lakehouse.reading.changes import ERROR, INDEX, MESSAGE, by_name, indices_of, taken, with_index
+from towpath.lakehouse.reading.changes import ERROR, MESSAGE
 from towpath.lakehouse.reading.events import CHANGE, DDL, DEAD, EVENT, EVENT_SOURCE, WATERMARK
 from towpath.lakehouse.reading.schemas import table_names
 from towpath.spark.metrics import count_and_observe
@@ -170,7 +171,7 @@ def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Arra
         "declared": declared,
         "declaration": declarations,
         "sql": events.column("sql"),
-        "source": _part(source, EVENT_SOURCE, is_change),  # only statements need it
+        "source": part_of(source, EVENT_SOURCE, is_change),  # only statements need it
         "error": _errors(events.column("error"), future.take(firsts)),
         "slice": pa.nulls(len(events)) if slices is None else _joined(slices.take(firsts), declared),
         "rows_read": read,
@@ -183,14 +184,8 @@ def _joined(slices: pa.Array, declared: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(slices, declared.cast(pa.string()), "/")
 
 
-def _part(struct: pa.StructArray, fields: dict[str, pa.DataType], nulls: pa.Array) -> pa.StructArray:
-    arrays = [pc.struct_field(struct, name) for name in fields]
-    return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=nulls)
-
-
 def _errors(errors: pa.StructArray, future: pa.BooleanArray) -> pa.StructArray:
-    found = _part(errors, ERROR, pc.is_null(errors))
-    return pc.if_else(pc.and_(future, pc.is_null(errors)), _FUTURE, found)
+    return pc.if_else(pc.and_(future, pc.is_null(errors)), _FUTURE, part_of(errors, ERROR))
 
 
 _FUTURE = pa.scalar(

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.reading.arrow_batches import INDEX, indices_of, with_columns
+
 _OF_COLUMNS = ("labels", "column_types")
 """Options that name columns of the schema."""
 
@@ -20,22 +22,19 @@ _OF_COLUMNS = ("labels", "column_types")
 class MovedKeys:
     """Finds updates that change the key, and makes of each a delete of the old key and an insert of the new one."""
 
-    def __init__(
-        self, dialect: Any, columns: pa.Field, index: str, keys: Sequence[str], settings: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, dialect: Any, columns: pa.Field, keys: Sequence[str], settings: Mapping[str, Any]) -> None:
         """Make the decoder.
 
         Args:
             dialect: As for `towpath.Decoder`.
             columns: The struct with the table's columns in a frame of changes.
-            index: The column of messages that the decoder copies to their rows.
             keys: The columns of the key.
-            settings: More arguments of `towpath.Decoder`, with the index among those that it keeps.
+            settings: More arguments of `towpath.Decoder`, with `INDEX` among the columns that it keeps.
         """
         from towpath.decoder import Decoder
 
         wanted = {name.lower() for name in keys}
-        self._index, self._columns = index, columns
+        self._columns = columns
         self._at = [at for at, one in enumerate(columns.type) if one.name.lower() in wanted]
         schema = pa.schema([columns.type[at] for at in self._at])
         aliases = {alias: one for alias, one in (settings.get("aliases") or {}).items() if one.lower() in wanted}
@@ -85,13 +84,13 @@ class MovedKeys:
         if not pc.any(moves).as_py():
             return None
         at = pc.indices_nonzero(moves)
-        places = zip(*(rows.column(name).take(at).to_pylist() for name in (self._index, "row")), strict=True)
+        places = zip(*(rows.column(name).take(at).to_pylist() for name in (INDEX, "row")), strict=True)
         return dict(zip(places, at.to_pylist(), strict=True)), rows.column("before")
 
 
 def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The changes, with deletes of rows before those at some places, which are inserts."""
-    deletes, moves = changes.take(at), pc.is_in(pa.array(range(len(changes)), pa.int64()), at.cast(pa.int64()))
+    deletes, moves = changes.take(at), pc.is_in(indices_of(changes), at.cast(pa.int64()))
     gone = {
         "op": pa.repeat("delete", len(at)),
         **rows,
@@ -106,10 +105,5 @@ def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array])
         "key_only": pc.or_(changes.column("key_only"), lacks),
         "step": pc.add(changes.column("step"), moves.cast(pa.int64())),
     }
-    parts = [_with(deletes, gone), _with(changes, new)]
+    parts = [with_columns(deletes, gone), with_columns(changes, new)]
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-
-
-def _with(changes: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    values = dict(zip(changes.schema.names, changes.columns, strict=True)) | dict(columns)
-    return pa.record_batch([values[one.name].cast(one.type) for one in changes.schema], changes.schema)

@@ -1,0 +1,53 @@
+"""Record batches of Arrow: some of their rows, and their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+INDEX = "_message"
+"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
+
+
+def indices_of(rows: Sized) -> pa.Int64Array:
+    """0, 1 and so on: the indices of rows."""
+    return _range(len(rows))
+
+
+@lru_cache(16)  # making it takes longer than most of what is done with it, and most batches have the same length
+def _range(count: int) -> pa.Int64Array:
+    return pa.array(range(count), pa.int64())
+
+
+def taken(rows: Any, indices: pa.Int64Array) -> Any:
+    """Rows of an array or a record batch, which are not copied if they are all in their order."""
+    is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
+    return rows if is_all else rows.take(indices)
+
+
+def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch."""
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """A batch with other columns of the same types."""
+    return pa.record_batch(
+        [columns.get(one.name, batch.column(one.name)).cast(one.type) for one in batch.schema], batch.schema
+    )
+
+
+def part_of(struct: pa.StructArray, fields: Mapping[str, pa.DataType], nulls: pa.Array | None = None) -> pa.StructArray:
+    """Structs with some of their fields; null where they were, or where `nulls` says so."""
+    arrays = [pc.struct_field(struct, name) for name in fields]
+    mask = pc.is_null(struct) if nulls is None else nulls
+    return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=mask)
+
+
+def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages with the column `INDEX`."""
+    return messages.append_column(INDEX, indices_of(messages))
