@@ -295,49 +295,41 @@ def structured(changes: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    names = table_columns(changes)
-    after = changes.columns[_schema_end(changes) :]
-    kinds = {field.name: field.dataType for field in struct_type(change_schema(pa.struct([])))}
+    names, after = table_columns(changes), changes.columns[_schema_end(changes) :]
+    structs = [one for one in ("_source", "_error") if one in after]
+    known = {*after, *(f"{one}.{name}" for one in structs for name in changes.select(f"{one}.*").columns)}
+    kinds: dict[str, Any] = {one.name: one.dataType for one in struct_type(change_schema(pa.struct([])))}
 
-    def own(name: str, kind: str) -> Column:
-        return f.col(column(name)) if name in after else f.lit(None).cast(kinds[kind])
+    def own(kind: Any, *names: str) -> Column:
+        """The first of some columns, or fields of structs, that there is; else null."""
+        name = next((one for one in names if one in known), None)
+        return (f.lit(None) if name is None else f.col(name)).cast(kind)
 
-    def kafka(name: str, kind: str) -> Column:
-        found = next((kept for kept in (f"_{name}", name) if kept in after), None)
-        return (f.col(column(found)) if found else f.lit(None)).cast(kinds[kind])
+    def part(name: str) -> Column:
+        return f.struct(*(own(one.dataType, f"_{name}.{one.name}").alias(one.name) for one in kinds[name]))
 
-    def part(struct: str, fields: Mapping[str, pa.DataType]) -> Column:
-        of_struct = struct_type(pa.schema(list(fields.items())))
-        known = changes.select(f"{struct}.*").columns if struct in after else []
-        parts = (
-            (f.col(column(struct, field.name)) if field.name in known else f.lit(None))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in of_struct
-        )
-        return f.struct(*parts)
-
-    is_whole = f.expr(f"_source.dialect = '{_OMITTING}' AND _op = 'update'") if "_source" in after else f.lit(False)
-    missing = f.when(~f.coalesce(is_whole, f.lit(False)), own("_missing_columns", "missing"))
+    op = f.col("_op")
+    is_whole = f.coalesce((own("string", "_source.dialect") == _OMITTING) & (op == "update"), f.lit(False))
+    missing = f.when(~is_whole, own(kinds["missing"], "_missing_columns"))
     lacks = f.coalesce(f.size(missing) > 0, f.lit(False))
-    key_only = f.expr("coalesce(_source.handle_key_only OR _source.claim_check IS NOT NULL, false)")
+    is_key = own("boolean", "_source.handle_key_only") | own("string", "_source.claim_check").isNotNull()
     # The second half of an update that changes the key.
     is_moved = f.expr("_op = 'insert' AND _sequence.row % 2 = 1")
     columns = {
-        "op": f.col("_op"),
+        "op": op,
         COLUMNS: f.struct(*(f.col(column(name)).alias(name) for name in names)),
         "missing": missing,
-        "partial": lacks & (f.col("_op") == "update"),
-        "key_only": (key_only if "_source" in after else f.lit(False)) | (lacks & is_moved),
-        "event_time": own("_event_time", "event_time"),
-        "produced_time": own("_produced_time", "produced_time"),
-        "source": part("_source", SOURCE),
-        "row": own("_row", "row"),
+        "partial": lacks & (op == "update"),
+        "key_only": f.coalesce(is_key, f.lit(False)) | (lacks & is_moved),
+        "event_time": own(kinds["event_time"], "_event_time"),
+        "produced_time": own(kinds["produced_time"], "_produced_time"),
+        "source": part("source"),
+        "row": own(kinds["row"], "_row"),
         "step": f.col("_sequence.row"),
-        "error": f.when(f.col("_error").isNotNull(), part("_error", ERROR)),
-        "message": f.coalesce(f.col("_corrupt_record"), kafka("value", "message")),
-        "message_key": kafka("key", "message_key"),
-        **{name: kafka(name, name) for name in PLACE},
+        "error": f.when(f.col("_error").isNotNull(), part("error")),
+        "message": f.coalesce(f.col("_corrupt_record"), own("binary", "_value", "value")),
+        "message_key": own("binary", "_key", "key"),
+        **{name: own(kinds[name], f"_{name}", name) for name in PLACE},
         "label": f.lit(None).cast("string"),
     }
     declared = [f.col("_primary_key").alias("primary_key")] if "_primary_key" in after else []

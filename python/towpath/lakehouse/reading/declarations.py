@@ -107,6 +107,10 @@ def declared_key(table: str, declarations: Iterable[Declaration], stored: list[s
     return list(*found.values())
 
 
+_OF_SCHEMA = ("database", "table", "schema_registry", "writer_schemas", "unwrapped", "op_column")
+"""Options of a decoder that decide which columns are declared."""
+
+
 def declared_columns(
     declarations: Iterable[Declaration], dialect: Dialect, options: Mapping[str, Any]
 ) -> StructType | None:
@@ -120,16 +124,8 @@ def declared_columns(
         "value": pa.array([value for _, value in examples], pa.binary()),
         "key": pa.array([key for key, _ in examples], pa.binary()),
     }
-    inferred = infer_schema(
-        pa.record_batch(columns),
-        dialect,
-        database=options.get("database"),
-        table=options.get("table"),
-        schema_registry=options.get("schema_registry"),
-        writer_schemas=options.get("writer_schemas"),
-        unwrapped=options.get("unwrapped", False),
-        op_column=options.get("op_column"),
-    )
+    given = {name: options[name] for name in _OF_SCHEMA if name in options}
+    inferred = infer_schema(pa.record_batch(columns), dialect, **given)
     return struct_type(pa.schema([storable(field) for field in inferred]))
 
 

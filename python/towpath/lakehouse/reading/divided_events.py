@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from towpath._towpath import statement_bounds
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.order.order_arrays import ORDER, order_values
-from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of, with_index
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of
 from towpath.lakehouse.reading.changes import MESSAGE, PLACE, READ
-from towpath.lakehouse.reading.envelopes import ROW_CHANGES, envelope_decoder, events_of, with_schemas
+from towpath.lakehouse.reading.envelopes import ROW_CHANGES, decoded_envelopes, envelope_decoder, events_of
 from towpath.lakehouse.reading.events import EVENT
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
@@ -60,8 +60,7 @@ class EventDivider:
     def divide(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The events, each divided by the statements about its table."""
         messages = events.select(list(MESSAGE))
-        for found in self.decoder.decode_batches(with_index(messages)):
-            decoded = with_schemas(found)
+        for decoded in decoded_envelopes(self.decoder, messages):
             rows = decoded.filter(_are_of_event(decoded, events))
             if len(rows):
                 yield events_of(rows, messages, self._slices(rows, messages))

@@ -126,15 +126,20 @@ class EnvelopeDecoder:
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """One row for each table that a message changes, and for each of its events that changes no row."""
-        for decoded in self._decoder.decode_batches(with_index(messages)):
-            events = events_of(with_schemas(decoded), messages)
+        for decoded in decoded_envelopes(self._decoder, messages):
+            events = events_of(decoded, messages)
             if self._known:
                 yield from with_blocks(events, self._known)
             else:
                 yield events
 
 
-def with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
+def decoded_envelopes(decoder: Decoder, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The envelopes of messages."""
+    return map(_with_schemas, decoder.decode_batches(with_index(messages)))
+
+
+def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
     """Tables of other schemas than the default one have it in their names."""
     columns = by_name(decoded)
     names = table_names(*(columns[name] for name in ("table", "schema", "database", "source")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.merging.jobs import FEW_ROWS, session_settings
@@ -138,21 +138,22 @@ def source_tables(found: Iterable[Row], declarations: Mapping[int, Declaration])
 
 
 def _table(database: str | None, name: str, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
+    declared = dict.fromkeys(row["declared"] for row in rows)
     return SourceTable(
         database,
         name,
         frozenset(row["topic"] or "" for row in rows),
-        messages=sum(row["messages"] for row in rows),
-        rows=sum(row["rows"] for row in rows),
-        size=sum(row["size"] for row in rows),
-        has_commit=any(row["has_commit"] for row in rows),
-        in_log=any(row["in_log"] for row in rows),
-        declarations=tuple(
-            dict.fromkeys(declarations[row["declared"]] for row in rows if row["declared"] in declarations)
-        ),
-        declared=frozenset(row["declared"] for row in rows),
+        **_counts(rows),
+        declarations=tuple(dict.fromkeys(declarations[one] for one in declared if one in declarations)),
+        declared=frozenset(declared),
         in_blocks=any(row["kind"] == BLOCK for row in rows),
     )
+
+
+def _counts(parts: Sequence[Any]) -> dict[str, Any]:
+    """What tables, or rows of a summary, have together."""
+    sums = {name: sum(getattr(one, name) for one in parts) for name in ("messages", "rows", "size")}
+    return sums | {name: any(getattr(one, name) for one in parts) for name in ("has_commit", "in_log")}
 
 
 def joined(parts: Sequence[SourceTable]) -> SourceTable:
@@ -165,11 +166,7 @@ def joined(parts: Sequence[SourceTable]) -> SourceTable:
         return parts[0]
     return replace(
         parts[-1],
-        messages=sum(one.messages for one in parts),
-        rows=sum(one.rows for one in parts),
-        size=sum(one.size for one in parts),
-        has_commit=any(one.has_commit for one in parts),
-        in_log=any(one.in_log for one in parts),
+        **_counts(parts),
         declarations=tuple(dict.fromkeys(chain.from_iterable(one.declarations for one in parts))),
         slices=frozenset(chain.from_iterable(one.slices for one in parts)),
         columns=Columns(),

@@ -64,11 +64,7 @@ EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
 
 
 def read_alter_table(cursor: Cursor, names: Names) -> list[Action]:
-    """The actions of ALTER TABLE, after these words.
-
-    Raises:
-        NotReadError: It is not in the grammar.
-    """
+    """The actions of ALTER TABLE, after these words."""
     cursor.accept("IF EXISTS")
     table = names.read(cursor)
     wait(cursor)

@@ -32,11 +32,7 @@ class Column:
 
 
 def read_column(cursor: Cursor) -> Column:
-    """Read a column's name, type and attributes; what follows them is left.
-
-    Raises:
-        NotReadError: It is not a definition of a column in MySQL's grammar, or has an attribute that is not known here.
-    """
+    """Read a column's name, type and attributes; what follows them is left."""
     name = column_name(cursor)
     if cursor.accept("SERIAL"):
         found = _Definition(name, ColumnType("bigint", unsigned=True), nullable=False, unknown=NUMBERED)
@@ -46,11 +42,7 @@ def read_column(cursor: Cursor) -> Column:
 
 
 def column_name(cursor: Cursor) -> str:
-    """Read the name of a column, which its table and database may precede.
-
-    Raises:
-        NotReadError: Something else is next.
-    """
+    """Read the name of a column, which its table and database may precede."""
     cursor.accept(".")
     name = cursor.name()
     while cursor.accept("."):

@@ -74,11 +74,7 @@ NUMBERS = INTEGERS | FLOATS | {"decimal", "bit"}
 
 
 def read_type(cursor: Cursor) -> ColumnType:
-    """Read a type with its character set and collation, UNSIGNED and ZEROFILL.
-
-    Raises:
-        NotReadError: No type of MySQL is next.
-    """
+    """Read a type with its character set and collation, UNSIGNED and ZEROFILL."""
     if kind := cursor.accept_one("ENUM", "SET"):
         return _collated(cursor, ColumnType(kind.lower(), labels=_labels(cursor)))
     if cursor.accept_one("BOOLEAN", "BOOL"):

@@ -17,16 +17,7 @@ from towpath.lakehouse.statements.tokens import Cursor, split
 
 
 def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Action]:
-    """The actions of CREATE TABLE, after these words.
-
-    Args:
-        cursor: The tokens.
-        names: Reads the names of tables.
-        replaced: Whether it is MariaDB's CREATE OR REPLACE TABLE.
-
-    Raises:
-        NotReadError: It is not in the grammar.
-    """
+    """The actions of CREATE TABLE, or of MariaDB's CREATE OR REPLACE TABLE, after these words."""
     if_not_exists = cursor.accept("IF NOT EXISTS")
     table = names.read(cursor)
     like = _like(cursor, names)

@@ -38,11 +38,7 @@ class Names:
         return names
 
     def read(self, cursor: Cursor) -> TableName:
-        """Read the name of a table, with its database or without.
-
-        Raises:
-            NotReadError: No name is next.
-        """
+        """Read the name of a table, with its database or without."""
         cursor.accept(".")  # MySQL reads .`a` as `a`
         first = cursor.name()
         if cursor.accept("."):

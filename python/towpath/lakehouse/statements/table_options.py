@@ -85,11 +85,7 @@ def is_index(cursor: Cursor) -> bool:
 
 
 def read_constraint_name(cursor: Cursor) -> None:
-    """Read CONSTRAINT and the name, if they are next.
-
-    Raises:
-        NotReadError: No constraint follows.
-    """
+    """Read CONSTRAINT and the name, if they are next."""
     if not cursor.accept("CONSTRAINT"):
         return
     cursor.accept("IF NOT EXISTS")

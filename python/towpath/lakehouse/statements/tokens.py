@@ -1,5 +1,7 @@
 """The tokens of MySQL's statements, split by sqlglot's tokenizer for MySQL, and a cursor over them.
 
+Whatever reads tokens raises `NotReadError` if they are not in the grammar.
+
 sqlglot's grammar is not used: for it executable comments are comments, INT8 is a TINYINT, LONG a BIGINT and REAL a
 FLOAT, and RENAME TABLE, partitions and many attributes of columns are opaque text.
 """
@@ -57,7 +59,6 @@ def tokenize(text: str) -> list[Token]:
     """The tokens of a text. Executable comments are part of it, other comments are left out.
 
     Raises:
-        NotReadError: The text cannot be split as MySQL would, for example since a quote is not closed.
         ImportError: sqlglot is not installed.
     """
     return list(_executed(_tokens(text)))
@@ -220,20 +221,12 @@ class Cursor:
         return ""
 
     def expect(self, phrase: str) -> None:
-        """Read the words of a phrase.
-
-        Raises:
-            NotReadError: Something else is next.
-        """
+        """Read the words of a phrase."""
         if not self.accept(phrase):
             raise self.unexpected(phrase)
 
     def expect_one(self, expected: str, *phrases: str) -> str:
-        """Read one of some phrases, which the error names as what was expected.
-
-        Raises:
-            NotReadError: Something else is next.
-        """
+        """Read one of some phrases, which the error names as what was expected."""
         if found := self.accept_one(*phrases):
             return found
         raise self.unexpected(expected)
@@ -244,21 +237,13 @@ class Cursor:
         return self.next() if token and token.kind in kinds else None
 
     def expect_kind(self, *kinds: str) -> Token:
-        """Read a token of one of these kinds.
-
-        Raises:
-            NotReadError: Something else is next.
-        """
+        """Read a token of one of these kinds."""
         if found := self.accept_kind(*kinds):
             return found
         raise self.unexpected(" or ".join(kinds))
 
     def name(self) -> str:
-        """Read a name. It may be between double quotes, as on a server with the SQL mode ANSI_QUOTES.
-
-        Raises:
-            NotReadError: Something else is next.
-        """
+        """Read a name. It may be between double quotes, as on a server with the SQL mode ANSI_QUOTES."""
         token = self.peek()
         if token is None or not _is_name(token):
             raise self.unexpected("a name")
@@ -286,11 +271,7 @@ class Cursor:
         return self._tokens[start : self._at - 1]
 
     def end(self) -> None:
-        """Nothing is left.
-
-        Raises:
-            NotReadError: Something is.
-        """
+        """Refuse what is left."""
         if self.peek() is not None:
             raise self.unexpected("the end")
 
