@@ -1,6 +1,7 @@
 """Where the rows of a batch belong, by the statements of the log and the columns that the messages declare."""
 
 import pytest
+from pyspark.sql import Row
 
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 
@@ -31,7 +32,7 @@ def log_of(*texts):
 def counted(name, surely, after, reached):
     """Rows of a table that are after some of the statements about it."""
     row = {**FACTS, "database": "shop", "table": name, "declared": 5, "has_commit": True, "in_log": False}
-    return {**row, "slice": f"{surely}/{after}/{reached}/5"}
+    return Row(**row, slice=f"{surely}/{after}/{reached}/5")
 
 
 def led(texts, surely, after, reached, declared=None):
