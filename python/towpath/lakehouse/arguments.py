@@ -6,7 +6,7 @@ A check returns the argument, or raises a `ValueError` whose text begins with th
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,17 +88,15 @@ def columns(name: str, value: Any) -> list[str]:
     raise _unexpected(name, value, 'a list of columns such as ["id"]')
 
 
+def by_table(name: str, value: Any, example: str, check: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """A mapping from "database.table" to what another check returns; `example` is what one table may have."""
+    found = by_name(name, value, f'{{"shop.orders": {example}}}')
+    return {table: check(f"{name}: {table}", one) for table, one in found.items()}
+
+
 def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
     """A mapping from "database.table" to the names of columns."""
-    found = by_name(name, value, '{"shop.orders": ["id"]}')
-    return {table: columns(f"{name}: {table}", one) for table, one in found.items()}
-
-
-def rules_by_table(name: str, value: Any) -> dict[str, Mapping[str, Any]]:
-    """A mapping from "database.table" to the rules of its columns."""
-    example = '{"exclude": ["phone"]}'
-    found = by_name(name, value, f'{{"shop.orders": {example}}}')
-    return {table: by_name(f"{name}: {table}", one, example) for table, one in found.items()}
+    return by_table(name, value, '["id"]', columns)
 
 
 def texts(name: str, value: Any) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         OnTableError,
     )
     from towpath.lakehouse.arguments import Place
-    from towpath.lakehouse.reading.blocks import KnownTables
     from towpath.lakehouse.seen.status import TableStatus
     from towpath.lakehouse.snapshots import Snapshot
     from towpath.literals import Dialect
@@ -188,22 +187,11 @@ def replicate(
     known = KnownTargets(Targets(target, filter(None, own), given.companions), given)
     create_targets(messages.sparkSession, rows, known)
     apply = Replicator(known)
-    if metrics is None:
-        return for_each_batch(messages, _Reading(apply), query)
-    return for_each_batch(events, apply, query)
+    if metrics is not None:
+        return for_each_batch(events, apply, query)
 
+    def read_and_apply(batch: DataFrame, batch_id: int) -> None:
+        read = partial(read_envelopes, in_few_tasks(batch), dialect, None, **options)
+        apply.apply(batch.sparkSession, read, batch_id)
 
-@dataclass(frozen=True)
-class _Reading:
-    """Applies a batch of messages; a function for `foreachBatch`."""
-
-    replicator: Replicator
-
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Read the envelopes, and apply them."""
-        messages, options = in_few_tasks(batch), self.replicator.options
-
-        def read(known: KnownTables) -> DataFrame:
-            return read_envelopes(messages, options.dialect, None, known, **options.decoder)
-
-        self.replicator.apply(batch.sparkSession, read, batch_id)
+    return for_each_batch(messages, read_and_apply, query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -45,7 +46,9 @@ def _by_table(example: str) -> Callable[[str, Any], dict[str, Any]]:
 
 
 def _rules(name: str, value: Any) -> dict[str, ColumnRules]:
-    return {table: ColumnRules.of(table, one) for table, one in arguments.rules_by_table(name, value).items()}
+    example = '{"exclude": ["phone"]}'
+    found = arguments.by_table(name, value, example, partial(arguments.by_name, example=example))
+    return {table: ColumnRules.of(table, one) for table, one in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Where the rows of a batch belong, by the statements of the log and the columns that the messages declare."""
 
 import pytest
-from pyspark.sql import Row
 
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
+
+from pyspark.sql import Row
 
 from towpath.lakehouse.log import statement_log
 from towpath.lakehouse.log.ordered_statements import Place, Statement

@@ -5,12 +5,12 @@ A job on the workers costs about as much as decoding ten thousand messages does,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,30 +39,20 @@ Readers = Sequence[tuple[SourceTable, ChangeReader]]
 """The parts of a table, each with the reader of its changes. All readers make the same columns."""
 
 
-class Messages(Protocol):
-    """The messages of a batch by the tables that they change."""
-
-    def changes(self, readers: Readers) -> DataFrame:
-        """The changes of a table."""
-
-    def newest(self, readers: Readers, fold: Fold) -> DataFrame:
-        """The newest changes of a table of one part, which are read and folded in one task."""
-
-
-class MessagesOnWorkers:
-    """Messages in a DataFrame of events."""
+class Messages:
+    """The messages of a batch by the tables that they change, in a DataFrame of events."""
 
     def __init__(self, events: DataFrame) -> None:
         self._events = events
 
     def changes(self, readers: Readers) -> DataFrame:
-        """As `Messages.changes`."""
+        """The changes of a table."""
         from pyspark.sql import DataFrame
 
         return reduce(DataFrame.union, (self._changes_of(table, reader) for table, reader in readers))
 
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
-        """As `Messages.newest`."""
+        """The newest changes of a table of one part, which are read and folded in one task."""
         [(table, reader)] = readers
         fold = replace(fold, decoder=reader)
         return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
@@ -75,11 +65,11 @@ class MessagesOnWorkers:
         return self._events.filter(table.condition()).select(*READ)
 
 
-class MessagesInDriver:
+class MessagesInDriver(Messages):
     """Messages in the memory of the driver."""
 
     def __init__(self, events: DataFrame) -> None:
-        self._spark = events.sparkSession
+        super().__init__(events)
         names = [name for name in ("database", "table", "slice") if name in events.columns]
         found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ).toArrow()
         self._messages = found.combine_chunks()
@@ -87,18 +77,17 @@ class MessagesInDriver:
 
     def changes(self, readers: Readers) -> DataFrame:
         """As `Messages.changes`."""
-        found = [batch for table, reader in readers for batch in self._changes_of(table, reader)]
-        schema = readers[0][1].schema
-        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
+        return self._frame((one for each in readers for one in self._batches_of(*each)), readers[0][1].schema)
 
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
         [(table, reader)] = readers
-        schema = replace(fold, decoder=reader).schema
-        found = list(fold.newest(self._changes_of(table, reader)))
-        return local_frame(self._spark, pa.Table.from_batches(found, schema), struct_type(schema))
+        return self._frame(fold.newest(self._batches_of(table, reader)), replace(fold, decoder=reader).schema)
 
-    def _changes_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
+    def _frame(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> DataFrame:
+        return local_frame(self._events.sparkSession, pa.Table.from_batches(batches, schema), struct_type(schema))
+
+    def _batches_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
         """The changes of a table, which are read once."""
         part = table.name_key, table.slices
         if part not in self._read:
@@ -147,9 +136,7 @@ class BatchMessages:
         with self._lock:
             if of_blocks not in self._found:
                 events = self._events.with_messages() if of_blocks else self._events.frame
-                self._found[of_blocks] = (
-                    MessagesInDriver(self._own(events)) if self._in_driver else MessagesOnWorkers(events)
-                )
+                self._found[of_blocks] = MessagesInDriver(self._own(events)) if self._in_driver else Messages(events)
             return self._found[of_blocks]
 
     def _own(self, events: DataFrame) -> DataFrame:

@@ -191,21 +191,21 @@ class ChangeDecoder:
 
     def _changes(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.RecordBatch:
         index = rows[INDEX]
-        rows["_missing_columns"] = _without_omitted(rows)
-        incomplete = self._incomplete(messages, rows)
+        missing = _without_omitted(rows)
+        lacks = pc.greater(pc.list_value_length(missing).fill_null(0), 0)
+        incomplete = self._incomplete(messages, rows, lacks)
         is_update = pc.equal(rows["_op"], "update")
         partial = pc.and_(incomplete, is_update)
         # The rest of a row whose key was changed is in no message.
         key_only = pc.or_(_key_only(rows["_source"]), pc.and_(incomplete, pc.invert(is_update)))
         # A delete that lacks columns may lack some of the key.
-        needs_message = pc.or_(
-            pc.or_(partial, key_only), pc.or_(_is_incomplete_delete(rows), pc.is_valid(rows["_error"]))
-        )
+        is_incomplete_delete = pc.and_(lacks, pc.equal(rows["_op"], "delete"))
+        needs_message = reduce(pc.or_, (partial, key_only, is_incomplete_delete, pc.is_valid(rows["_error"])))
         of_message = index if self._keeps_messages else pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
         columns = {
             "op": rows["_op"],
             COLUMNS: rows[COLUMNS],
-            "missing": rows["_missing_columns"],
+            "missing": missing,
             "partial": partial,
             "key_only": key_only,
             "event_time": rows["_event_time"],
@@ -221,13 +221,12 @@ class ChangeDecoder:
         }
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
-    def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.Array:
+    def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array], lacks: pa.Array) -> pa.Array:
         """Whether each row of an update lacks columns that its own message declares, or that it declares none of.
 
         PostgreSQL does not log large values that an update of the key leaves as they are, and Debezium writes such an
         update as a delete and an insert. Its messages without declarations may be older than a column.
         """
-        lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
         is_insert = pc.equal(rows["_op"], "insert")
         # The second half of an update that changes the key.
         is_moved = pc.equal(pc.bit_wise_and(pc.struct_field(rows["_sequence"], "row"), 1), 1)
@@ -275,11 +274,6 @@ def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:
     omits = pc.and_(pc.equal(rows["_op"], "update"), pc.equal(pc.struct_field(rows["_source"], "dialect"), _OMITTING))
     missing = rows["_missing_columns"]
     return pc.if_else(omits, pa.scalar(None, missing.type), missing) if pc.any(omits).as_py() else missing
-
-
-def _is_incomplete_delete(rows: Mapping[str, pa.Array]) -> pa.Array:
-    lacks = pc.greater(pc.fill_null(pc.list_value_length(rows["_missing_columns"]), 0), 0)
-    return pc.and_(lacks, pc.equal(rows["_op"], "delete"))
 
 
 def _key_only(source: pa.StructArray) -> pa.Array:
