@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Place = str | os.PathLike[str]
 """A path, or the name of a table."""
 
+Check = Callable[[str, Any], Any]
+"""Gets the name of an argument and its value."""
+
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     """One of some texts."""
@@ -36,20 +39,52 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
     raise ValueError(f"{name}: {did_you_mean(str(value), allowed)}expected {expected}, not {value!r}")
 
 
-def _unexpected(name: str, value: Any, expected: str) -> ValueError:
-    return ValueError(f"{name}: expected {expected}, not {value!r}")
+def _check(is_right: Callable[[Any], bool], expected: str, converted: Callable[[Any], Any] | None = None) -> Check:
+    """Make a check of what is right, the words for it, and what is made of it."""
 
+    def check(name: str, value: Any) -> Any:
+        if not is_right(value):
+            raise ValueError(f"{name}: expected {expected}, not {value!r}")
+        return converted(value) if converted else value
+
+    return check
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _are_columns(value: Any) -> bool:
+    """Whether it is a sequence of texts, not a single text, which would be taken for its letters; or None."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return value is None or (is_list and all(isinstance(one, str) for one in value))
+
+
+flag = _check(lambda value: isinstance(value, bool), "True or False")
+text = _check(_is_text, "a text")
+text_or_none = _check(lambda value: value is None or _is_text(value), "a text")
+count = _check(_is_count, "a number from 1 on")
+count_or_none = _check(lambda value: value is None or _is_count(value), "a number from 1 on or None")
+columns = _check(_are_columns, 'a list of columns such as ["id"]', lambda value: list(value or ()))
+names = _check(
+    lambda value: isinstance(value, bool) or (isinstance(value, Collection) and not isinstance(value, str)),
+    "a boolean or a collection of names",
+    lambda value: value if isinstance(value, bool) else frozenset(value),
+)
+"""Whether all, or the names of some."""
 
 _PLACE = "a path or the name of a table"
 
-
-def place(name: str, value: Any) -> str | None:
-    """A path or the name of a table as text, or None; a `pathlib.Path` is accepted."""
-    if isinstance(value, os.PathLike):
-        return str(os.fspath(value))
-    if value is None or isinstance(value, str):
-        return value
-    raise _unexpected(name, value, _PLACE)
+place = _check(
+    lambda value: value is None or isinstance(value, str | os.PathLike),
+    _PLACE,
+    lambda value: None if value is None else os.fspath(value),
+)
+"""A path or the name of a table as text, or None."""
 
 
 def table(name: str, value: Any) -> str | None:
@@ -60,35 +95,19 @@ def table(name: str, value: Any) -> str | None:
 
 def target(value: Any) -> str:
     """The target of one table: a path or a name."""
-    if found := table("target", value):
-        return found
-    raise _unexpected("target", value, _PLACE)
+    return str(_check(bool, _PLACE)("target", table("target", value)))
 
 
 def by_name(name: str, value: Any, example: str) -> dict[str, Any]:
-    """A mapping whose keys are names, such as those of tables. None is an empty one.
-
-    Args:
-        name: The argument.
-        value: What was given.
-        example: What it may look like, for the error.
-    """
+    """A mapping whose keys are names, such as those of tables; the example is for the error. None is an empty one."""
     if value is None:
         return {}
     if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
         return dict(value)
-    raise _unexpected(name, value, f"a mapping such as {example}")
+    raise ValueError(f"{name}: expected a mapping such as {example}, not {value!r}")
 
 
-def columns(name: str, value: Any) -> list[str]:
-    """A sequence of columns' names, not a single text, which would be taken for its letters. None is an empty one."""
-    is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-    if value is None or (is_list and all(isinstance(one, str) for one in value)):
-        return list(value or ())
-    raise _unexpected(name, value, 'a list of columns such as ["id"]')
-
-
-def by_table(name: str, value: Any, example: str, check: Callable[[str, Any], Any]) -> dict[str, Any]:
+def by_table(name: str, value: Any, example: str, check: Check) -> dict[str, Any]:
     """A mapping from "database.table" to what another check returns; `example` is what one table may have."""
     found = by_name(name, value, f'{{"shop.orders": {example}}}')
     return {table: check(f"{name}: {table}", one) for table, one in found.items()}
@@ -103,39 +122,8 @@ def texts(name: str, value: Any) -> dict[str, str]:
     """Properties of tables, or options of a writer: a mapping from texts to texts."""
     found = by_name(name, value, '{"name": "value"}')
     for key, one in found.items():
-        if not isinstance(one, str):
-            raise _unexpected(f"{name}: {key}", one, "a text")
+        _check(lambda value: isinstance(value, str), "a text")(f"{name}: {key}", one)
     return found
-
-
-def flag(name: str, value: Any) -> bool:
-    """A boolean. Every text would be true."""
-    if isinstance(value, bool):
-        return value
-    raise _unexpected(name, value, "True or False")
-
-
-def text(name: str, value: Any) -> str:
-    """A text that is not empty."""
-    if isinstance(value, str) and value:
-        return value
-    raise _unexpected(name, value, "a text")
-
-
-def count(name: str, value: Any, *, or_none: str = "") -> Any:
-    """A number from 1 on."""
-    if type(value) is int and value >= 1:
-        return value
-    raise _unexpected(name, value, f"a number from 1 on{or_none}")
-
-
-def names(name: str, value: Any) -> bool | Collection[str]:
-    """Whether all, or the names of some, not a single text, which would be taken for its letters."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, Collection) and not isinstance(value, str):
-        return frozenset(value)
-    raise _unexpected(name, value, "a boolean or a collection of names")
 
 
 def frame(name: str, value: Any) -> DataFrame:
@@ -152,7 +140,8 @@ def check_age(spark: SparkSession, forget_after: str) -> None:
     try:
         execute(spark, sql("SELECT current_timestamp() - INTERVAL {age}", age=string(forget_after)))
     except PySparkException:
-        raise _unexpected("forget_after", forget_after, 'an interval of SQL such as "7 days"') from None
+        expected = 'an interval of SQL such as "7 days"'
+        raise ValueError(f"forget_after: expected {expected}, not {forget_after!r}") from None
 
 
 def check_snapshot(name: str, value: Any) -> DataFrame:
@@ -219,7 +208,7 @@ def query(
     found = Query(
         place("checkpoint", checkpoint) or "",
         triggers(trigger),
-        text("query_name", query_name) if query_name is not None else None,
+        text_or_none("query_name", query_name),
         texts("writer_options", writer_options),
     )
     if not given.isStreaming:
@@ -233,12 +222,7 @@ def query(
 
 
 def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
-    """Name the argument that was probably meant, if it is none of the decoder's.
-
-    Args:
-        options: What a decoder would get.
-        own: The arguments of the function itself.
-    """
+    """Name the argument of a function that was probably meant, if a decoder has no such option."""
     known = {*PARAMETERS, *DialectOptions.__annotations__}
     for name in options.keys() - known:
         if (probable := nearest(name, [*own, *known])) in own:

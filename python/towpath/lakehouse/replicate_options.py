@@ -28,20 +28,20 @@ AS_STORED = "as stored"
 """For `keyless`: a target that is a history stays one, and no other table becomes one."""
 
 
-def _argument(check: Callable[[str, Any], Any], default: Any = None, *, is_secret: bool = False) -> Any:
+def _argument(check: arguments.Check, default: Any = None, *, is_secret: bool = False) -> Any:
     """A field, and how what a user gives for it is checked."""
     return field(default=default, metadata={"check": check}, repr=not is_secret)
 
 
-def _one_of(*allowed: str) -> Callable[[str, Any], str]:
+def _one_of(*allowed: str) -> arguments.Check:
     return lambda name, value: arguments.one_of(name, value, allowed)
 
 
-def _optional(check: Callable[..., Any], **more: str) -> Callable[[str, Any], Any]:
-    return lambda name, value: None if value is None else check(name, value, **more)
+def _texts(name: str, value: Any) -> dict[str, str] | None:
+    return None if value is None else arguments.texts(name, value)
 
 
-def _by_table(example: str) -> Callable[[str, Any], dict[str, Any]]:
+def _by_table(example: str) -> arguments.Check:
     return lambda name, value: arguments.by_name(name, value, f'{{"shop.orders": {example}}}')
 
 
@@ -74,16 +74,16 @@ class ReplicateOptions:
     ddl_policy: str = _argument(_one_of("follow", "ignore"), "follow")
     keyless: str = _argument(_one_of("quarantine", "append"), "quarantine")
     history: bool | Collection[str] = _argument(arguments.names, default=False)
-    soft_deletes: str | None = _argument(_optional(arguments.text))
+    soft_deletes: str | None = _argument(arguments.text_or_none)
     evolve: bool = _argument(arguments.flag, default=True)
     forget_after: str | None = _argument(arguments.text, "7 days")
     """None: never."""
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
-    storage_options: Mapping[str, str] | None = _argument(_optional(arguments.texts), is_secret=True)
+    storage_options: Mapping[str, str] | None = _argument(_texts, is_secret=True)
     table_properties: Mapping[str, str] = _argument(arguments.texts)
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
-    optimize_every: int | None = _argument(_optional(arguments.count, or_none=" or None"), 50)
+    optimize_every: int | None = _argument(arguments.count_or_none, 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
     waited: bool = False
     """Whether no change was applied before, though newer ones may have been: they are processed again."""

@@ -116,13 +116,7 @@ class BatchMessages:
     """The messages of a batch, each form of which is read once, for the first table that needs it."""
 
     def __init__(self, events: BatchEvents, tables: Sequence[SourceTable], others: Sequence[SourceTable]) -> None:
-        """Read nothing yet.
-
-        Args:
-            events: The events.
-            tables: The tables whose messages are read.
-            others: All other tables of the batch.
-        """
+        """Read nothing yet of the messages of tables; the others are all other tables of the batch."""
         self._events, self._tables, self._others = events, tables, others
         is_small = (
             sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES

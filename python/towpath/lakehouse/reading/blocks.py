@@ -89,13 +89,7 @@ class BatchEvents:
     """The events of a batch, with blocks or with all messages."""
 
     def __init__(self, read: Callable[[KnownTables], DataFrame], known: KnownTables, held: ExitStack) -> None:
-        """Read a batch.
-
-        Args:
-            read: Reads the events, those of known tables as blocks.
-            known: The known tables.
-            held: Its end frees the memory of the workers.
-        """
+        """Read a batch, known tables as blocks. The end of `held` frees the memory of the workers."""
         self._read, self._held = read, held
         self._lock = Lock()
         self.frame = self._persisted(known)
@@ -142,11 +136,7 @@ class BlockReader:
 
 
 def are_insufficient(found: Iterable[Row]) -> bool:
-    """Whether the messages of blocks are needed: a table has others, which declare other columns, or empty it.
-
-    Args:
-        found: The events by kind and table.
-    """
+    """Whether the messages of blocks are needed: a table has others, which declare other columns, or empty it."""
     kinds: dict[tuple[str | None, str], set[str]] = {}
     for row in found:
         kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])

@@ -54,12 +54,7 @@ class KnownDeclarations:
         """The one that was needed last is at the end."""
 
     def learn(self, events: DataFrame, found: Iterable[Row]) -> None:
-        """Read the declarations that earlier batches did not have.
-
-        Args:
-            events: The events of a batch.
-            found: Their summary.
-        """
+        """Read the declarations in the events of a batch, and in their summary, that earlier batches did not have."""
         from pyspark.sql import functions as f
 
         needed = {row["declared"] for row in found if row["declared"] is not None}
@@ -85,15 +80,10 @@ class KnownDeclarations:
 
 
 def declared_key(table: str, declarations: Iterable[Declaration], stored: list[str] | None = None) -> list[str]:
-    """The primary key in the messages.
-
-    Args:
-        table: The table's name, for errors.
-        declarations: What its messages declare.
-        stored: The key of its target, which is used if the messages declare none.
+    """The primary key in the messages of a table, or that of its target if they declare none.
 
     Raises:
-        ValueError: There is none, or there are several.
+        ValueError: There is none, or there are several. The text has the table's name.
     """
     found = {tuple(sorted(name.lower() for name in one.key)): one.key for one in declarations if one.key}
     if stored:

@@ -40,8 +40,8 @@ def divided(
     Args:
         events: The events, without blocks.
         places: The places of the statements about each table, in their order.
-        dialect: As for `towpath.Decoder`.
-        **options: As for `towpath.Decoder`.
+        dialect: As for `towpath.Decoder`, and so are all other options.
+        **options: The other options.
     """
     statements = {name: pa.array([dict(one.fields) for one in found], ORDER) for name, found in places.items()}
     divider = EventDivider(envelope_decoder(dialect, **options), statements)

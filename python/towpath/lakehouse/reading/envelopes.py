@@ -147,12 +147,9 @@ def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Array | None = None) -> pa.RecordBatch:
-    """The events of messages.
+    """The events of messages with their envelopes.
 
-    Args:
-        decoded: Their envelopes.
-        messages: The messages.
-        slices: Which statements about its table each row is after: a message has an event for each table and slice.
+    A slice says which statements about its table a row is after: a message has an event for each table and slice.
     """
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows, read = _first_and_last_rows(decoded, kinds, slices)
@@ -233,8 +230,7 @@ def _first_and_last_rows(
 ) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
     """Indices of the first and last row change of each message, table and slice, and of all other events.
 
-    Returns:
-        The first row, the last one, the number of rows, and the numbers of the rows if there are slices.
+    Beside them are the number of rows, and if there are slices, their numbers.
     """
     changes = pc.equal(kinds, CHANGE).fill_null(False)
     indices = indices_of(events)

@@ -22,18 +22,12 @@ _UNREAD = "the statement is not one of MySQL, and the message does not list what
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What a message says about tables.
-
-    Args:
-        sql: The statement, if the message has it.
-        table_changes: JSON text: the list of changed tables.
-        schema: The schema of the message.
-        database: Its database.
-        connector: The source's connector.
-    """
+    """What a message of a schema, a database and a connector says about tables."""
 
     sql: str | None
+    """The statement, if the message has it."""
     table_changes: str | None
+    """JSON text: the list of changed tables."""
     schema: str | None
     database: str | None
     connector: str | None

@@ -17,13 +17,7 @@ _HAVE_SCHEMAS = frozenset({"postgresql", "postgres", "sqlserver", "oracle", "db2
 
 
 def has_schemas(schema: str | None, database: str | None, connector: str | None) -> bool:
-    """Whether the database of a message has schemas. Some producers of changes of MySQL repeat the database as one.
-
-    Args:
-        schema: The schema in the message.
-        database: The database in it.
-        connector: The source's, in any case.
-    """
+    """Whether the database of a message has schemas. Some producers of changes of MySQL repeat the database as one."""
     return (connector or "").lower() in _HAVE_SCHEMAS or bool(schema and schema != database)
 
 
@@ -31,11 +25,7 @@ def has_schemas(schema: str | None, database: str | None, connector: str | None)
 def table_name(table: str, schema: str | None, database: str | None, connector: str | None) -> str:
     """The name by which a table is known here: two tables of a database never have the same.
 
-    Args:
-        table: Its name.
-        schema: Its schema, or None.
-        database: Its database.
-        connector: The source's, in any case: it says which schema is the default one.
+    The connector, whose case does not matter, says which schema is the default one.
     """
     if not schema or not has_schemas(schema, database, connector):
         return table

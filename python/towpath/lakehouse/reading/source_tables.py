@@ -109,12 +109,7 @@ class SourceTable:
 
 
 def summary(events: DataFrame, *more: str) -> list[Row]:
-    """The tables in the batch by kind of event, topic and declaration.
-
-    Args:
-        events: The events.
-        more: More columns to group by.
-    """
+    """The tables in the batch by kind of event, topic, declaration, and more columns."""
     from pyspark.sql import functions as f
 
     groups = events.groupBy("kind", "database", "table", "topic", "declared", *more)
@@ -157,11 +152,7 @@ def _counts(parts: Sequence[Any]) -> dict[str, Any]:
 
 
 def joined(parts: Sequence[SourceTable]) -> SourceTable:
-    """Return the table that the rows of all parts belong to.
-
-    Args:
-        parts: The parts, the oldest first.
-    """
+    """Return the table that the rows of all parts belong to, of which the oldest are first."""
     if len(parts) == 1:
         return parts[0]
     return replace(

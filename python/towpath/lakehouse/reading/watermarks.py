@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 class Watermarks:
-    """Those of earlier batches, with the changes that they rule out.
-
-    Args:
-        spark: The session.
-        name: The table of watermarks, which exists.
-    """
+    """Those of earlier batches, in a table that exists, with the changes that they rule out."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._table = spark.read.table(table(name)).alias("w")
@@ -25,11 +20,8 @@ class Watermarks:
     def without_late(self, changes: DataFrame, *, is_small: bool) -> DataFrame:
         """Without changes that TiCDC sent again after a watermark that says that they had been sent.
 
-        What came before the watermark, and is read again, is not such a change.
-
-        Args:
-            changes: The changes.
-            is_small: Whether the job is small: a broadcast would cost more memory than it is worth.
+        What came before the watermark, and is read again, is not such a change. In a small job a broadcast would cost
+        more memory than it is worth.
         """
         from pyspark.sql import functions as f
 

@@ -178,7 +178,7 @@ class _Clauses:
             one.end()
 
     def _add_column(self, cursor: Cursor, if_not_exists: bool) -> Iterator[Action]:
-        column = _positioned(cursor)
+        column = read_column(cursor)
         yield AddColumn(self.table, column, if_not_exists)
         yield from self._primary(column)
 
@@ -190,7 +190,7 @@ class _Clauses:
         """The actions of MODIFY, or of CHANGE, which modifies a column and then renames it."""
         cursor.accept_one(*EXISTENCE)
         old = column_name(cursor) if is_renamed else ""
-        column = _positioned(cursor)
+        column = read_column(cursor)
         yield ModifyColumn(self.table, replace(column, name=old or column.name))
         if is_renamed and old.lower() != column.name.lower():
             yield RenameColumn(self.table, old, column.name)
@@ -231,16 +231,6 @@ def _is_sort_column(cursor: Cursor) -> bool:
         return False
     ahead.accept_one("ASC", "DESC")
     return ahead.peek() is None
-
-
-def _positioned(cursor: Cursor) -> Column:
-    """Read a column and its position."""
-    column = read_column(cursor)
-    if cursor.accept("AFTER"):
-        column_name(cursor)
-    else:
-        cursor.accept("FIRST")
-    return column
 
 
 _ORDER = (DropColumn, ModifyColumn, RenameColumn, AddColumn, ChangePrimaryKey, NotFollowed, RenameTable)

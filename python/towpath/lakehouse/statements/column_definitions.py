@@ -32,7 +32,7 @@ class Column:
 
 
 def read_column(cursor: Cursor) -> Column:
-    """Read a column's name, type and attributes; what follows them is left."""
+    """Read a column's name, type, attributes and position; what follows them is left."""
     name = column_name(cursor)
     if cursor.accept("SERIAL"):
         found = _Definition(name, ColumnType("bigint", unsigned=True), nullable=False, unknown=NUMBERED)
@@ -151,12 +151,12 @@ _SETTINGS = ("COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIB
 
 
 _MARKS = phrases(
-    "UNIQUE KEY, UNIQUE, VISIBLE, INVISIBLE, WITH SYSTEM VERSIONING, WITHOUT SYSTEM VERSIONING, NOT SECONDARY"
+    "FIRST, UNIQUE KEY, UNIQUE, VISIBLE, INVISIBLE, WITH SYSTEM VERSIONING, WITHOUT SYSTEM VERSIONING, NOT SECONDARY"
 )
 
 
 def _other_attribute(cursor: Cursor) -> bool:
-    """Read an attribute that changes no values; False if none is next."""
+    """Read an attribute that changes no values, or a position; False if none is next."""
     if cursor.accept_one(*_MARKS):
         return True
     if cursor.accept("COMMENT"):
@@ -176,6 +176,8 @@ def _other_attribute(cursor: Cursor) -> bool:
     elif cursor.accept("ON UPDATE"):
         cursor.expect_one("CURRENT_TIMESTAMP", *_NOW)
         cursor.skip_parentheses()
+    elif cursor.accept("AFTER"):
+        column_name(cursor)
     elif cursor.accept("COMPRESSED"):
         _ = cursor.accept("=") and cursor.next()
     else:

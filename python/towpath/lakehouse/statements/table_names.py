@@ -12,14 +12,10 @@ _NOT_TABLES = ("COLUMN", "INDEX", "KEY")
 
 
 class Names:
-    """Reads the names of a statement's tables, and collects them.
-
-    Args:
-        database: The database of names without one.
-        table: The table of the message, if `database` is that of the message.
-    """
+    """Reads the names of a statement's tables, and collects them."""
 
     def __init__(self, database: str | None, table: str | None = None) -> None:
+        """Begin with the database of names without one, and with the table of a message of this database."""
         self.database = database
         self.tables: list[TableName] = []
         self._message_table = table
