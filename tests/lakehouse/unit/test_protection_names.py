@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 
+from pyspark.sql import Row
+
 from migrating_source import SECRET, MigratingSource
 from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.log.routed_tables import routed
@@ -97,6 +99,6 @@ def ruled(protection, event):
     """The rules for a row, and its columns' current names; one that was dropped keeps its own."""
     timeline = protection.log.timeline(None, ("shop", event.table))
     after = sum(place.fields["commit_ts"] < event.place for place in timeline.places(("shop", event.table)))
-    row = {**FACTS, "database": "shop", "table": event.table, "declared": 5, "slice": f"{after}/{after}/{after}/0"}
+    row = Row(**FACTS, database="shop", table=event.table, declared=5, slice=f"{after}/{after}/{after}/0")
     [table] = routed([row], {}, {("shop", event.table): timeline}, lambda _: None)
     return protection.of_rows(table), lambda name: table.columns.now(name) or name
