@@ -35,7 +35,7 @@ from towpath.lakehouse.merging.delta_rs import (
 )
 from towpath.lakehouse.merging.fold import is_rejected, key_values
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
-from towpath.lakehouse.reading.arrow_batches import indices_of, taken
+from towpath.lakehouse.reading.arrow_batches import groups_of, taken
 from towpath.lakehouse.reading.blocks import read_blocks, stream
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.workers import begin_task
@@ -140,13 +140,9 @@ PART = ("database", "table", "slice")
 
 
 def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[Part, pa.RecordBatch]]:
-    names = list(PART)
-    rows = pa.table({**{name: batch.column(name) for name in names}, "row": indices_of(batch)})
-    groups = rows.group_by(names, use_threads=False).aggregate([("row", "list")])
-    events = batch.drop_columns(names)
-    for *part, indices in zip(*(groups[name] for name in [*names, "row_list"]), strict=True):
-        database, table, of_events = (one.as_py() for one in part)
-        yield (database, table, of_events), taken(events, indices.values)
+    events = batch.drop_columns(list(PART))
+    for (database, table, of_events), indices in groups_of(batch, *PART):
+        yield (database, table, of_events), taken(events, indices)
 
 
 def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBatch]]) -> pa.RecordBatch:

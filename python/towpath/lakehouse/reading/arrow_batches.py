@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from functools import lru_cache
 from typing import Any
 
@@ -51,3 +51,16 @@ def part_of(struct: pa.StructArray, fields: Mapping[str, pa.DataType], nulls: pa
 def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
     """Messages with the column `INDEX`."""
     return messages.append_column(INDEX, indices_of(messages))
+
+
+def row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
+    """A number for each row, by the index of its message and its number in the message."""
+    return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
+
+
+def groups_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[tuple[Any, ...], pa.Int64Array]]:
+    """The different values of some columns, each with the indices of its rows."""
+    rows = pa.table({name: batch.column(name) for name in names} | {"at": indices_of(batch)})
+    groups = rows.group_by(list(names), use_threads=False).aggregate([("at", "list")])
+    for *values, at in zip(*(groups[name] for name in (*names, "at_list")), strict=True):
+        yield tuple(one.as_py() for one in values), at.values

@@ -91,12 +91,11 @@ class MessagesInDriver(Messages):
         """The changes of a table, which are read once."""
         part = table.name_key, table.slices
         if part not in self._read:
-            (database, name), column = table.name_key, self._messages.column("database")
-            of_database = pc.is_null(column) if database is None else pc.equal(column, database)
-            mask = pc.and_(of_database.fill_null(False), pc.equal(self._messages.column("table"), name))
+            database, name = table.name_key
+            of_database = pc.field("database").is_null() if database is None else pc.field("database") == database
+            mask = of_database & (pc.field("table") == name)
             if table.slices:
-                own = pa.array(table.slices, self._messages.schema.field("slice").type)
-                mask = pc.and_(mask, pc.is_in(self._messages.column("slice"), own))
+                mask &= pc.field("slice").isin(list(table.slices))
             messages = self._messages.filter(mask).select(list(READ)).cast(pa.schema(list(READ.items())))
             batches = messages.combine_chunks().to_batches()
             self._read[part] = [one for batch in batches for one in reader.decode_batches(batch)]

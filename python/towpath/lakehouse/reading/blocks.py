@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.arrow_batches import indices_of, taken
+from towpath.lakehouse.reading.arrow_batches import groups_of, indices_of, taken
 from towpath.lakehouse.reading.changes import READ, ChangeDecoder, ChangeReader
 from towpath.lakehouse.reading.events import BLOCK, CHANGE, EVENT
 
@@ -145,21 +145,17 @@ def are_insufficient(found: Iterable[Row]) -> bool:
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
     """Events, those that are rows of known tables as blocks."""
-    is_row = pc.equal(events.column("kind"), CHANGE)
-    rows = pa.table({name: events.column(name) for name in _GROUP} | {"at": indices_of(events)})
-    groups = rows.filter(is_row).group_by(list(_GROUP), use_threads=False).aggregate([("at", "list")])
     is_left = pa.repeat(True, len(events))
-    for database, name, declared, _, indices in zip(*(groups[one] for one in [*_GROUP, "at_list"]), strict=True):
-        table = known.get((database.as_py(), name.as_py()))
-        if table is None or declared.as_py() not in table.declared:
+    for (kind, database, name, declared, _), at in groups_of(events, "kind", *_GROUP):
+        table = known.get((database, name))
+        if kind != CHANGE or table is None or declared not in table.declared:
             continue
-        at = indices.values
         try:
             blocks = _blocks(taken(events, at), table.decoder)
         except Exception:  # it happens again where only this table has to suffer from it
             continue
         yield from blocks
-        is_left = pc.and_(is_left, pc.invert(pc.is_in(rows["at"].combine_chunks(), at)))
+        is_left = pc.and_(is_left, pc.invert(pc.is_in(indices_of(events), at)))
     if left := pc.sum(is_left).as_py():
         yield events if left == len(events) else events.filter(is_left)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, part_of, with_index
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, part_of, row_ids, with_index
 from towpath.lakehouse.reading.moved_keys import MovedKeys
 from towpath.lakehouse.reading.schemas import table_names
 from towpath.lakehouse.tables.sql import column
@@ -261,12 +261,8 @@ def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanA
     read = messages.column("rows_read")
     if read.null_count == len(read):
         return None
-    wanted = _row_ids(pc.list_parent_indices(read), pc.list_flatten(read))
-    return pc.or_(pc.is_null(read).take(rows[INDEX]), pc.is_in(_row_ids(rows[INDEX], rows["_row"]), wanted))
-
-
-def _row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
-    return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
+    wanted = row_ids(pc.list_parent_indices(read), pc.list_flatten(read))
+    return pc.or_(pc.is_null(read).take(rows[INDEX]), pc.is_in(row_ids(rows[INDEX], rows["_row"]), wanted))
 
 
 def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:

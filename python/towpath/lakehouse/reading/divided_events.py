@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from towpath._towpath import statement_bounds
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.order.order_arrays import ORDER, order_values
-from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, groups_of
 from towpath.lakehouse.reading.changes import MESSAGE, PLACE, READ
 from towpath.lakehouse.reading.envelopes import ROW_CHANGES, decoded_envelopes, envelope_decoder, events_of
 from towpath.lakehouse.reading.events import EVENT
@@ -68,14 +68,11 @@ class EventDivider:
     def _slices(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.Array:
         """The slice of each row: its bounds as text."""
         orders = order_values(_ordered(rows, messages))
-        names = pa.table({name: rows.column(name) for name in _NAME} | {"at": indices_of(rows)})
-        groups = names.group_by(list(_NAME), use_threads=False).aggregate([("at", "list")])
         parts, indices = [], []
-        for database, name, at in zip(*(groups[one] for one in (*_NAME, "at_list")), strict=True):
-            statements = self.statements[database.as_py() or "", name.as_py()]
-            bounds = statement_bounds(orders.take(at.values), statements)
+        for (database, name), at in groups_of(rows, *_NAME):
+            bounds = statement_bounds(orders.take(at), self.statements[database or "", name])
             parts.append(pc.binary_join_element_wise(*(one.cast(pa.string()) for one in bounds.columns), "/"))
-            indices.append(at.values)
+            indices.append(at)
         return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(indices)))
 
 

@@ -172,16 +172,15 @@ def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Arra
         "in_log": pc.is_valid(pc.struct_field(source, "position")),
         "declared": declared,
         "declaration": declarations,
-        "sql": events.column("sql"),
         "source": part_of(source, EVENT_SOURCE, is_change),  # only statements need it
         "error": _errors(events.column("error"), future.take(firsts)),
-        "slice": pa.nulls(len(events)) if slices is None else _joined(slices.take(firsts), declared),
+        "slice": pa.nulls(len(events)) if slices is None else _of_declaration(slices.take(firsts), declared),
         "rows_read": read,
     }
     return pa.record_batch([columns[field.name].cast(field.type) for field in EVENT], EVENT)
 
 
-def _joined(slices: pa.Array, declared: pa.Array) -> pa.Array:
+def _of_declaration(slices: pa.Array, declared: pa.Array) -> pa.Array:
     """The slices, each divided by declaration."""
     return pc.binary_join_element_wise(slices, declared.cast(pa.string()), "/")
 
@@ -232,27 +231,20 @@ def _first_and_last_rows(
 
     Beside them are the number of rows, and if there are slices, their numbers.
     """
-    changes = pc.equal(kinds, CHANGE).fill_null(False)
-    indices = indices_of(events)
+    is_change, indices = pc.equal(kinds, CHANGE).fill_null(False), indices_of(events)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
         rows = indices.filter(pc.is_valid(kinds))
-        return rows, rows, changes.take(rows).cast(pa.int64()), pa.nulls(len(rows))
-    keys = ["message", "database", "table", "slice"]
+        return rows, rows, is_change.take(rows).cast(pa.int64()), pa.nulls(len(rows))
+    keys = ["message", "database", "table", "slice", "other"]
     columns = [events.column(name) for name in (INDEX, "database", "table")]
     columns.append(pa.nulls(len(events), pa.string()) if slices is None else slices)
-    rows = pa.table([*columns, indices, events.column("row")], [*keys, "row", "number"])
-    wanted = [("row", "min"), ("row", "max"), ("row", "count")]
-    if slices is not None:
-        wanted.append(("number", "list"))
-    groups = rows.filter(changes).group_by(keys, use_threads=False).aggregate(wanted)
-    others = indices.filter(pc.and_(pc.invert(changes), pc.is_valid(kinds)))
-    found = (groups[name].combine_chunks() for name in ("row_min", "row_max"))
-    firsts, lasts = (pa.concat_arrays([one, others]) for one in found)
-    none = pa.repeat(pa.scalar(0, pa.int64()), len(others))
-    counts = pa.concat_arrays([groups["row_count"].combine_chunks().cast(pa.int64()), none])
-    order = pc.sort_indices(firsts)
-    read = pa.nulls(len(order)) if slices is None else groups["number_list"].combine_chunks()  # each event is a change
-    return firsts.take(order), lasts.take(order), counts.take(order), read.take(order)
+    columns.append(pc.if_else(is_change, pa.scalar(None, pa.int64()), indices))
+    values = {"row": indices, "change": is_change.cast(pa.int64()), "number": events.column("row")}
+    rows = pa.table([*columns, *values.values()], [*keys, *values]).filter(pc.is_valid(kinds))
+    wanted = [("row", "min"), ("row", "max"), ("change", "sum"), *([("number", "list")] if slices is not None else [])]
+    groups = rows.group_by(keys, use_threads=False).aggregate(wanted).sort_by("row_min")
+    found = [groups[f"{name}_{of}"].combine_chunks() for name, of in wanted]
+    return found[0], found[1], found[2], found[3] if slices is not None else pa.nulls(len(groups))
 
 
 def _declarations(

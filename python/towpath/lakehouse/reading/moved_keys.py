@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.arrow_batches import INDEX, indices_of, with_columns
+from towpath.lakehouse.reading.arrow_batches import INDEX, indices_of, row_ids, with_columns
 
 _OF_COLUMNS = ("labels", "column_types")
 """Options that name columns of the schema."""
@@ -57,15 +57,15 @@ class MovedKeys:
         updates = pc.equal(changes.column("op"), "update")
         if not pc.any(updates).as_py():
             return changes
-        before = self._before(messages.take(pc.unique(indices.filter(updates))))
-        if before is None:
+        rows = self._decoder.decode(messages.take(pc.unique(indices.filter(updates))))
+        rows = rows.filter(_move(rows))
+        ids = row_ids(rows.column(INDEX), rows.column("row"))
+        found = pc.index_in(row_ids(indices, changes.column("row")), ids)
+        at = pc.indices_nonzero(pc.and_(updates, pc.is_valid(found)))
+        if not len(at):
             return changes
-        found, values = before
-        places = zip(indices.to_pylist(), changes.column("row").to_pylist(), updates.to_pylist(), strict=True)
-        of_rows = [found.get((index, row)) if is_update else None for index, row, is_update in places]
-        moved = pa.array(of_rows, pa.int64())
-        at = pc.indices_nonzero(pc.is_valid(moved))
-        return _joined(changes, at, {self._columns.name: self._keys_only(values.take(moved.take(at)))})
+        keys = rows.column("before").take(found.take(at))
+        return _joined(changes, at, {self._columns.name: self._keys_only(keys)})
 
     def _keys_only(self, keys: pa.StructArray) -> pa.StructArray:
         """Rows of the table with the columns of the key alone."""
@@ -74,18 +74,13 @@ class MovedKeys:
             values[at] = pc.struct_field(keys, [number])
         return pa.StructArray.from_arrays(values, fields=list(self._columns.type))
 
-    def _before(self, messages: pa.RecordBatch) -> tuple[dict[tuple[int, int], int], pa.StructArray] | None:
-        """The keys before, and where that of each update is which changes it, by message and row. None: none does."""
-        rows = self._decoder.decode(messages)
-        images = [rows.column(name).flatten() for name in ("before", "after")]
-        # What an image lacks is null too, and says nothing.
-        differ = reduce(pc.or_, (pc.fill_null(pc.not_equal(old, new), False) for old, new in zip(*images, strict=True)))
-        moves = pc.and_(pc.equal(rows.column("op"), "update"), differ)
-        if not pc.any(moves).as_py():
-            return None
-        at = pc.indices_nonzero(moves)
-        places = zip(*(rows.column(name).take(at).to_pylist() for name in (INDEX, "row")), strict=True)
-        return dict(zip(places, at.to_pylist(), strict=True)), rows.column("before")
+
+def _move(rows: pa.RecordBatch) -> pa.BooleanArray:
+    """Whether each row is an update that changes the key."""
+    images = [rows.column(name).flatten() for name in ("before", "after")]
+    # What an image lacks is null too, and says nothing.
+    differ = reduce(pc.or_, (pc.fill_null(pc.not_equal(old, new), False) for old, new in zip(*images, strict=True)))
+    return pc.and_(pc.equal(rows.column("op"), "update"), differ)
 
 
 def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
