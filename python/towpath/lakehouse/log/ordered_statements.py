@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath._towpath import is_newer
-from towpath.lakehouse.order.order import ORDER_FIELDS, with_order
+from towpath.lakehouse.order.order import ORDER_FIELDS, order_value, with_order
 from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.events import DDL
 from towpath.lakehouse.reading.schema_changes import SchemaChange
@@ -28,7 +28,7 @@ from towpath.lakehouse.statements import (
     read_statements,
     tables_of,
 )
-from towpath.lakehouse.tables.sql import Sql, comma_separated, sql, string
+from towpath.lakehouse.tables.sql import Sql, string
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,8 +83,7 @@ class Place:
 
     def literal(self) -> Sql:
         """The value as SQL."""
-        fields = (sql("{name}, {value}", name=string(name), value=self._value(name)) for name in ORDER_FIELDS)
-        return sql("named_struct({fields})", fields=comma_separated(fields))
+        return order_value({name: self._value(name) for name in ORDER_FIELDS})
 
     def _value(self, name: str) -> Sql:
         value, kind = self.fields[name], ORDER_FIELDS[name]

@@ -20,7 +20,7 @@ is later: a change of another partition is compared with the latest time of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,10 +45,7 @@ ORDER_FIELDS = {one.name: _TYPES[str(one.type)] for one in ORDER}
 ORDER_TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in ORDER_FIELDS.items())}>"
 
 _NUMBER = sql("try_cast(regexp_extract(source.file, {file}, 2) AS bigint)", file=string(_BINLOG_FILE))
-_IN_LOG = sql(
-    "source.commit_ts IS NULL AND source.position IS NOT NULL AND {number} IS NOT NULL",
-    number=_NUMBER,
-)
+_IN_LOG = sql("source.commit_ts IS NULL AND source.position IS NOT NULL AND {number} IS NOT NULL", number=_NUMBER)
 _VALUES = {
     "commit_ts": Sql("source.commit_ts"),
     "is_row": Sql("op NOT IN ('delete', 'truncate')"),
@@ -59,24 +56,25 @@ _VALUES = {
     ),
     "file": sql("IF({in_log}, {number}, NULL)", in_log=_IN_LOG, number=_NUMBER),
     "at": sql("IF({in_log}, source.position, NULL)", in_log=_IN_LOG),
-    "event_time": Sql("event_time"),
     "produced_time": Sql("IF(source.message_id > 0, produced_time, NULL)"),
     "batch": Sql("source.message_id"),
-    "timestamp": Sql("timestamp"),
-    "offset": Sql("offset"),
-    "step": Sql("step"),
-    "topic": Sql("topic"),
-    "partition": Sql("partition"),
     "table": Sql("label"),
 }
+"""Of the fields that are not columns of the same name."""
 
 
 def with_order(changes: DataFrame) -> DataFrame:
     """Add the order value of each change."""
     from pyspark.sql import functions as f
 
-    fields = comma_separated(sql("{name}, {value}", name=string(name), value=_VALUES[name]) for name in ORDER_FIELDS)
-    return changes.withColumn("order", f.expr(sql("named_struct({fields})", fields=fields)))
+    values = {name: _VALUES.get(name, column(name)) for name in ORDER_FIELDS}
+    return changes.withColumn("order", f.expr(order_value(values)))
+
+
+def order_value(values: Mapping[str, Sql]) -> Sql:
+    """An order value of its fields."""
+    fields = comma_separated(sql("{name}, {value}", name=string(name), value=values[name]) for name in ORDER_FIELDS)
+    return sql("named_struct({fields})", fields=fields)
 
 
 @dataclass(frozen=True)
@@ -190,9 +188,7 @@ def not_before(order: Sql, *others: Sql) -> Sql:
     """An order value with the latest event time of it and others, which may be null."""
     times = comma_separated(sql("{value}.event_time", value=value) for value in (order, *others))
     values = {name: sql(f"{{order}}.{name}", order=order) for name in ORDER_FIELDS}
-    values["event_time"] = sql("greatest({times})", times=times)
-    fields = comma_separated(sql("{name}, {value}", name=string(name), value=values[name]) for name in ORDER_FIELDS)
-    return sql("named_struct({fields})", fields=fields)
+    return order_value({**values, "event_time": sql("greatest({times})", times=times)})
 
 
 def newest_order(kinds: Kinds) -> Sql:
