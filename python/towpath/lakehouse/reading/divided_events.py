@@ -6,7 +6,7 @@ A message may have rows from before a statement and from after it, wherever the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _NAME = ("database", "table")
 
+Statements = Mapping[tuple[str, str], pa.StructArray]
+"""The order values of the statements about each table, in their order."""
+
 
 def divided(
     events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]], dialect: Dialect, **options: Any
@@ -44,36 +47,28 @@ def divided(
         **options: The other options.
     """
     statements = {name: pa.array([dict(one.fields) for one in found], ORDER) for name, found in places.items()}
-    divider = EventDivider(envelope_decoder(dialect, **options), statements)
-    return map_in_arrow(events.select(*_NAME, *READ), EachBatch(divider.divide), struct_type(EVENT))
+    divide = partial(_divided, envelope_decoder(dialect, **options), statements)
+    return map_in_arrow(events.select(*_NAME, *READ), EachBatch(divide), struct_type(EVENT))
 
 
-@dataclass(frozen=True)
-class EventDivider:
-    """Divides events of changes."""
+def _divided(decoder: Decoder, statements: Statements, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The events, each divided by the statements about its table."""
+    messages = events.select(list(MESSAGE))
+    for decoded in decoded_envelopes(decoder, messages):
+        rows = decoded.filter(_are_of_event(decoded, events))
+        if len(rows):
+            yield events_of(rows, messages, _slices(rows, messages, statements))
 
-    decoder: Decoder
-    """Decodes their envelopes."""
-    statements: Mapping[tuple[str, str], pa.StructArray]
-    """The order values of the statements about each table, in their order."""
 
-    def divide(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The events, each divided by the statements about its table."""
-        messages = events.select(list(MESSAGE))
-        for decoded in decoded_envelopes(self.decoder, messages):
-            rows = decoded.filter(_are_of_event(decoded, events))
-            if len(rows):
-                yield events_of(rows, messages, self._slices(rows, messages))
-
-    def _slices(self, rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.Array:
-        """The slice of each row: its bounds as text."""
-        orders = order_values(_ordered(rows, messages))
-        parts, indices = [], []
-        for (database, name), at in groups_of(rows, *_NAME):
-            bounds = statement_bounds(orders.take(at), self.statements[database or "", name])
-            parts.append(pc.binary_join_element_wise(*(one.cast(pa.string()) for one in bounds.columns), "/"))
-            indices.append(at)
-        return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(indices)))
+def _slices(rows: pa.RecordBatch, messages: pa.RecordBatch, statements: Statements) -> pa.Array:
+    """The slice of each row: its bounds as text."""
+    orders = order_values(_ordered(rows, messages))
+    parts, indices = [], []
+    for (database, name), at in groups_of(rows, *_NAME):
+        bounds = statement_bounds(orders.take(at), statements[database or "", name])
+        parts.append(pc.binary_join_element_wise(*(one.cast(pa.string()) for one in bounds.columns), "/"))
+        indices.append(at)
+    return pa.concat_arrays(parts).take(pc.sort_indices(pa.concat_arrays(indices)))
 
 
 def _are_of_event(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.BooleanArray:

@@ -18,7 +18,6 @@ _WITH_VALUE = phrases(
 )
 """Options of MySQL, those of MariaDB from ENCRYPTED on, and those of TiDB from AUTO_ID_CACHE on."""
 
-_WITHOUT_VALUE = ("WITH SYSTEM VERSIONING", "START TRANSACTION")
 _VECTORS = ("VECTOR INDEX", "VECTOR KEY", "COLUMNAR INDEX")
 INDEXES = ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN KEY", "CHECK", *_VECTORS)
 """The first words of an index or constraint among columns, but for the primary key."""
@@ -27,40 +26,24 @@ _QUERY = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
 
 
 def read_options(cursor: Cursor) -> list[str]:
-    """Read options of a table, with or without commas between them, as long as there are any.
-
-    Returns:
-        The options with their values in upper case: `ENGINE INNODB`.
-    """
+    """Read options of a table, with or without commas between them. Those with values are returned: `ENGINE INNODB`."""
     found: list[str] = []
-    while option := _read_option(cursor):
-        found.append(option)
+    while True:
+        if cursor.accept("TTL ="):
+            cursor.name()
+            cursor.expect("+ INTERVAL")
+            _value(cursor)
+            cursor.name()
+        elif option := cursor.accept_one(*_WITH_VALUE):
+            found.append(f"{option} {_value(cursor)}")
+        elif not cursor.accept_one("WITH SYSTEM VERSIONING", "START TRANSACTION"):
+            return found
         cursor.accept(",")
-    return found
-
-
-def _read_option(cursor: Cursor) -> str:
-    """Read an option of a table; empty if none is next."""
-    if cursor.accept("TTL ="):
-        return _time_to_live(cursor)
-    if option := cursor.accept_one(*_WITHOUT_VALUE):
-        return option
-    option = cursor.accept_one(*_WITH_VALUE)
-    return f"{option} {_value(cursor)}" if option else ""
 
 
 def _value(cursor: Cursor) -> str:
     cursor.accept("=")
     return cursor.expect_kind("word", "name", "string", "number").text.upper()
-
-
-def _time_to_live(cursor: Cursor) -> str:
-    cursor.name()
-    cursor.expect("+")
-    cursor.expect("INTERVAL")
-    _value(cursor)
-    cursor.name()
-    return "TTL"
 
 
 def skip_partitioning(cursor: Cursor) -> None:
