@@ -143,11 +143,7 @@ def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame
     """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
 
     Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
-
-    Args:
-        frame: The DataFrame.
-        held: Its end frees the memory of the workers.
-        in_driver: Whether the driver holds the rows.
+    The end of `held` frees the memory of the workers.
     """
     if in_driver and _is_made_from_arrow(type(frame)):
         return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)

@@ -60,17 +60,14 @@ _FIELDS: tuple[Field, ...] = (
 def read_envelopes(
     messages: DataFrame, dialect: Dialect, metrics: str | None, known: KnownTables | None = None, **options: Any
 ) -> DataFrame:
-    """Each message once for each table that it changes, and once for each event that changes no row.
+    """Each message once for each table that it changes, and once for each event that changes no row: `EVENT`.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source.
-        dialect: As for `towpath.Decoder`.
+        dialect: As for `towpath.Decoder`, and so are all other options.
         metrics: Name of an observation, or None.
         known: The tables whose events are blocks. Only without metrics.
-        **options: As for `towpath.Decoder`.
-
-    Returns:
-        A DataFrame of `EVENT`.
+        **options: The other options.
 
     Raises:
         ValueError: A column is missing, or `towpath.Decoder` rejects an argument.

@@ -174,7 +174,7 @@ def _other_attribute(cursor: Cursor) -> bool:
     elif cursor.accept("REFERENCES"):
         _references(cursor)
     elif cursor.accept("ON UPDATE"):
-        cursor.expect_one("CURRENT_TIMESTAMP", *_NOW)
+        cursor.expect(*_NOW)
         cursor.skip_parentheses()
     elif cursor.accept("AFTER"):
         column_name(cursor)
@@ -192,4 +192,4 @@ def _references(cursor: Cursor) -> None:
     cursor.skip_parentheses()
     cursor.accept_one("MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE")
     while cursor.accept_one("ON DELETE", "ON UPDATE"):
-        cursor.expect_one("what a foreign key does", "RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION")
+        cursor.expect("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", called="what a foreign key does")

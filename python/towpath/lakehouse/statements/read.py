@@ -144,7 +144,7 @@ def _alter(cursor: Cursor, names: Names) -> list[Action]:
     if cursor.accept("TABLE"):
         return read_alter_table(cursor, names)
     _definer(cursor)
-    cursor.expect_one("what is altered", "DATABASE", "SCHEMA", *_OBJECTS)
+    cursor.expect("DATABASE", "SCHEMA", *_OBJECTS, called="what is altered")
     return []
 
 
@@ -158,7 +158,7 @@ def _create(cursor: Cursor, names: Names) -> list[Action]:
     _definer(cursor)
     cursor.accept_one("ONLINE", "OFFLINE")
     cursor.accept_one("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
-    cursor.expect_one("what is created", "INDEX", *_OBJECTS)
+    cursor.expect("INDEX", *_OBJECTS, called="what is created")
     return []
 
 
@@ -185,7 +185,7 @@ def _is_body(cursor: Cursor) -> bool:
 
 
 def _drop(cursor: Cursor, names: Names) -> list[Action]:
-    kind = cursor.expect_one("what is dropped", "TABLES", "TABLE", "DATABASE", "SCHEMA", *_INDEX, *_OBJECTS)
+    kind = cursor.expect("TABLES", "TABLE", "DATABASE", "SCHEMA", *_INDEX, *_OBJECTS, called="what is dropped")
     cursor.accept("IF EXISTS")
     if kind in ("TABLES", "TABLE"):
         tables = _list(cursor, names)
@@ -221,7 +221,7 @@ def _truncate(cursor: Cursor, names: Names) -> list[Action]:
 
 
 def _rename(cursor: Cursor, names: Names) -> list[Action]:
-    cursor.expect_one("TABLE", "TABLES", "TABLE")
+    cursor.expect("TABLE", "TABLES")
     cursor.accept("IF EXISTS")
     pairs = [_pair(cursor, names)]
     while cursor.accept(","):

@@ -220,16 +220,11 @@ class Cursor:
                 return phrase
         return ""
 
-    def expect(self, phrase: str) -> None:
-        """Read the words of a phrase."""
-        if not self.accept(phrase):
-            raise self.unexpected(phrase)
-
-    def expect_one(self, expected: str, *phrases: str) -> str:
-        """Read one of some phrases, which the error names as what was expected."""
+    def expect(self, *phrases: str, called: str = "") -> str:
+        """Read one of some phrases, which an error calls by the first of them, or by another name."""
         if found := self.accept_one(*phrases):
             return found
-        raise self.unexpected(expected)
+        raise self.unexpected(called or phrases[0])
 
     def accept_kind(self, *kinds: str) -> Token | None:
         """Read a token, if it is of one of these kinds."""

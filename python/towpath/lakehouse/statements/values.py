@@ -66,14 +66,10 @@ def _text(literal: Token) -> Value | None:
     if literal.kind == "word":
         return {"TRUE": "1", "FALSE": "0"}.get(literal.text.upper())
     if literal.kind == "bytes":
-        return _unhexed(literal.text)
+        return bytes.fromhex(literal.text.zfill((len(literal.text) + 1) // 2 * 2))
     if literal.kind == "bits":
-        return _unhexed(f"{int(literal.text, 2):x}".zfill((len(literal.text) + 7) // 8 * 2)) if literal.text else b""
+        return int(literal.text or "0", 2).to_bytes((len(literal.text) + 7) // 8, "big")
     return literal.text
-
-
-def _unhexed(digits: str) -> bytes:
-    return bytes.fromhex(digits.zfill((len(digits) + 1) // 2 * 2))
 
 
 def _integer(_: ColumnType, __: Token, text: str) -> str | None:
