@@ -28,7 +28,7 @@ Place = str | os.PathLike[str]
 """A path, or the name of a table."""
 
 Check = Callable[[str, Any], Any]
-"""Gets the name of an argument and its value."""
+"""Checks an argument by its name and its value, and returns it."""
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
@@ -40,7 +40,7 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def _check(is_right: Callable[[Any], bool], expected: str, converted: Callable[[Any], Any] | None = None) -> Check:
-    """Make a check of what is right, the words for it, and what is made of it."""
+    """Make a check from a condition, the words for what it expects, and a conversion."""
 
     def check(name: str, value: Any) -> Any:
         if not is_right(value):
