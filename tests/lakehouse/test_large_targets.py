@@ -8,9 +8,8 @@ import pytest
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from towpath.lakehouse.merging import by_spark
-from towpath.lakehouse.merging.jobs import MARKING, REWRITING
-from towpath.lakehouse.tables import formats
+from towpath.lakehouse.merging import by_spark, jobs
+from towpath.lakehouse.merging.jobs import MARKING, REWRITING, batch_settings, session_settings
 from towpath.lakehouse.tables.tables import optimize_in_turn
 
 MARKS_ROWS = {"delta": {"delta.enableDeletionVectors": "true"}, "ice": {}}
@@ -93,11 +92,12 @@ def test_a_batch_does_not_wait_until_large_files_are_written_again(spark, tmp_pa
     for rows in (1, 1, 5_000):
         spark.range(0, rows, 1, 1).selectExpr("id", "uuid() AS text").write.format("delta").mode("append").save(target)
     large = max(Path(target).glob("*.parquet"), key=lambda file: file.stat().st_size)
-    monkeypatch.setattr(formats, "_SMALL_FILE", 20_000)
+    monkeypatch.setitem(jobs._OF_BATCH, name, "20000")
     if limit:
         spark.conf.set(name, limit)
     try:
-        optimize_in_turn(spark, target, 1, 1)
+        with session_settings(spark, batch_settings(spark)):
+            optimize_in_turn(spark, target, 1, 1)
         assert spark.conf.get(name, None) == limit
     finally:
         spark.conf.unset(name)

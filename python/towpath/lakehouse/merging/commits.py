@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.tables.formats import ICEBERG, format_of
+from towpath.lakehouse.tables.formats import ICEBERG, delta_detail, format_of
 from towpath.lakehouse.tables.sessions import jvm_of
 from towpath.lakehouse.tables.sql import execute, sql, table
 from towpath.lakehouse.tables.tables import may_exist
@@ -43,7 +43,7 @@ class _DeltaCommits(Commits):
         self._version = _NO_VERSION
         if not exists:
             return
-        [detail] = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(self._target))).collect()
+        detail = delta_detail(spark, self._target)
         self._log = f"{detail['location']}/_delta_log"
         [last] = execute(spark, sql("DESCRIBE HISTORY {table} LIMIT 1", table=table(self._target))).collect()
         # A catalog that manages the commits of a table writes them to other files first.

@@ -56,6 +56,8 @@ FEW_ROWS = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions
 
 _ENOUGH_CLASSES = 500
 
+_SMALL_FILE = "spark.databricks.delta.optimize.minFileSize"
+
 
 _OF_BATCH = {
     # Delta reads the list of a table's files after each commit, by default in 50 tasks, which suits a million files.
@@ -64,6 +66,8 @@ _OF_BATCH = {
     # To read the three times of an order value takes an eighth as long as with INT96, Spark's default. delta-rs and
     # Iceberg write them so, too.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # OPTIMIZE merges smaller files. Delta's default, 1 GiB, would make a batch write all of a large table.
+    _SMALL_FILE: str(16 << 20),
 }
 
 

@@ -23,15 +23,15 @@ from towpath.lakehouse.merging.rows import DELETE, OLD, REJECTED, ROW, Applied
 from towpath.lakehouse.reading.blocks import BLOCKS_IN_BATCH
 from towpath.lakehouse.reading.changes import READ
 from towpath.lakehouse.reading.events import BLOCK, CHANGE
+from towpath.lakehouse.tables.formats import delta_detail
 from towpath.lakehouse.tables.sessions import hadoop_path, jvm_of
-from towpath.lakehouse.tables.sql import execute, sql, table
 from towpath.lakehouse.tables.targets import companion, is_path
 from towpath.printable import printable
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
@@ -158,7 +158,7 @@ class TaskMerges:
                 path, file_system = found
                 place = file_system.makeQualified(path).toString()
             else:
-                detail = _detail(spark, name)
+                detail = delta_detail(spark, name)
                 place, self.ids[name] = detail["location"], detail["id"]
             self.locations[name] = _location(place)
         return self.locations[name]
@@ -193,11 +193,6 @@ def available(merge: str) -> str:
         _log.info('deltalake is not installed (pip install "towpath[delta]"): Spark merges all tables')
         return SPARK
     return merge
-
-
-def _detail(spark: SparkSession, target: str) -> Row:
-    [detail] = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).collect()
-    return detail
 
 
 def _location(place: str) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
-from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, string, table
@@ -17,155 +14,92 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-class Format(ABC):
-    """What is not the same SQL for all formats."""
-
-    name: ClassVar[str]
-    """Its name behind `USING`."""
-
-    required: ClassVar[Mapping[str, str]]
-    """Properties that an existing table needs before its schema is changed."""
-
-    for_wider_types: ClassVar[Mapping[str, str]] = {}
-    """More properties that it needs before a type is changed."""
-
-    of_new_tables: ClassVar[Mapping[str, str]]
-    """More properties of tables that are created; of those that tasks merge, when they are large."""
-
-    @abstractmethod
-    def check_name(self, target: str) -> None:
-        """Refuse a name with which a table must not be created."""
-
-    def with_statistics(self, columns: int) -> Mapping[str, str]:
-        """Properties of a new table that keeps statistics for its first columns only."""
-        return {}
-
-    @abstractmethod
-    def clustering(self, columns: Sequence[str]) -> Sql:
-        """The clause of CREATE TABLE with the columns by which the rows are clustered."""
-
-    @abstractmethod
-    def layout(self, spark: SparkSession, target: str) -> Sql:
-        """The clause of CREATE TABLE with the clustering or partitioning of a table that exists."""
-
-    @abstractmethod
-    def is_setting(self, property_name: str) -> bool:
-        """Whether a property may be given to another table."""
-
-    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
-        """Properties of which Spark hides no value, if there is a statement that shows them."""
-        return {}
-
-    @abstractmethod
-    def can_change(self, old: DataType, new: DataType) -> bool:
-        """Whether the type of a column can be changed, to one that stores all of its values."""
-
-    def stored(self, kind: str) -> str:
-        """The type that a table stores a type of Spark as."""
-        return kind
-
-    @abstractmethod
-    def may_be_overwritten(self, properties: Mapping[str, str]) -> bool:
-        """Whether it makes no difference to readers if all rows of a table are written again.
-
-        Args:
-            properties: Those of the table.
-        """
-
-    @abstractmethod
-    def compact(self, spark: SparkSession, target: str) -> None:
-        """Merge a table's small files."""
-
-    @abstractmethod
-    def drop(self, target: str) -> Sql:
-        """The statement that removes a table with its files."""
-
-
 _INDEXED = 32
 """For how many columns Delta collects statistics by default."""
 
-_MIN_FILE_SIZE = "spark.databricks.delta.optimize.minFileSize"
-_SMALL_FILE = 16 << 20
-"""OPTIMIZE merges files below it. Delta's default, 1 GiB, would make a batch write all of a large table."""
 
+class Format:
+    """What is not the same SQL for all formats, as Delta has it."""
 
-class _Delta(Format):
     name = "delta"
+    """Its name behind `USING`."""
+
     # For every type, and for columns of any name that may be renamed.
     required: ClassVar[Mapping[str, str]] = {
         "delta.feature.timestampNtz": "supported",
         "delta.columnMapping.mode": "name",
     }
+    """Properties that an existing table needs before its schema is changed."""
+
     # delta-rs does not write tables with it.
     for_wider_types: ClassVar[Mapping[str, str]] = {"delta.enableTypeWidening": "true"}
+    """More properties that it needs before a type is changed."""
+
     # Auto compaction looks at all files after each write, which takes as long as a small merge: OPTIMIZE is rarer.
     of_new_tables: ClassVar[Mapping[str, str]] = {"delta.enableDeletionVectors": "true"}
+    """More properties of tables that are created; of those that tasks merge, when they are large."""
 
     def check_name(self, target: str) -> None:
-        pass
+        """Refuse a name with which a table must not be created."""
 
     def with_statistics(self, columns: int) -> Mapping[str, str]:
+        """Properties of a new table that keeps statistics for its first columns only."""
         # Collecting them for the 13 fields of each order value, which no query filters by, is a quarter of a merge.
         return {"delta.dataSkippingNumIndexedCols": str(min(columns, _INDEXED))}
 
     def clustering(self, columns: Sequence[str]) -> Sql:
+        """The clause of CREATE TABLE with the columns by which the rows are clustered."""
         return _clause("CLUSTER BY", map(column, columns))
 
     def layout(self, spark: SparkSession, target: str) -> Sql:
-        detail = _detail(spark, target)
-        if detail is None:
-            return Sql("")
+        """The clause of CREATE TABLE with the clustering or partitioning of a table that exists."""
+        detail = delta_detail(spark, target)
         clustered, partitioned = detail["clusteringColumns"] or (), detail["partitionColumns"] or ()
         return self.clustering(clustered) if clustered else _clause("PARTITIONED BY", map(column, partitioned))
 
     def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
-        detail = _detail(spark, target)
-        return detail["properties"] if detail is not None else {}
+        """Properties of which Spark hides no value, if there is a statement that shows them."""
+        found: Mapping[str, str] = delta_detail(spark, target)["properties"]
+        return found
 
     def is_setting(self, property_name: str) -> bool:
+        """Whether a property may be given to another table."""
         internal = ("columnMapping.maxColumnId", "minReaderVersion", "minWriterVersion", "feature.", "rowTracking")
         return property_name.startswith("delta.") and not property_name[len("delta.") :].startswith(internal)
 
     def can_change(self, old: DataType, new: DataType) -> bool:
+        """Whether the type of a column can be changed, to one that stores all of its values."""
         return True
 
+    def stored(self, kind: str) -> str:
+        """The type that a table stores a type of Spark as."""
+        return kind
+
     def may_be_overwritten(self, properties: Mapping[str, str]) -> bool:
+        """Whether it makes no difference to readers if all rows of a table with these properties are written again."""
         # A feed would have each row as deleted and inserted, and rows would lose their identity.
         kept = ("delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.appendOnly")
         return not any(properties.get(name, "false").lower() == "true" for name in kept)
 
     def compact(self, spark: SparkSession, target: str) -> None:
-        with _default(spark, _MIN_FILE_SIZE, str(_SMALL_FILE)):
-            execute(spark, sql("OPTIMIZE {table}", table=table(target)))
+        """Merge a table's small files."""
+        execute(spark, sql("OPTIMIZE {table}", table=table(target)))
 
     def drop(self, target: str) -> Sql:
+        """The statement that removes a table with its files."""
         return sql("DROP TABLE IF EXISTS {table}", table=table(target))
 
 
-_defaults = Lock()
-
-
-@contextmanager
-def _default(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set what the user has not set, for one statement at a time, since all threads of a session share its settings."""
-    with _defaults:
-        if spark.conf.get(name, None) is not None:
-            yield
-            return
-        spark.conf.set(name, value)
-        try:
-            yield
-        finally:
-            spark.conf.unset(name)
-
-
-def _detail(spark: SparkSession, target: str) -> Row | None:
-    return execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).first()
+def delta_detail(spark: SparkSession, target: str) -> Row:
+    """What Delta says of a table."""
+    [detail] = execute(spark, sql("DESCRIBE DETAIL {table}", table=table(target))).collect()
+    return detail
 
 
 class _Iceberg(Format):
     name = "iceberg"
     required: ClassVar[Mapping[str, str]] = {}
+    for_wider_types: ClassVar[Mapping[str, str]] = {}
     # Small batches mark rows as deleted. Each commit writes a file of metadata, and removes the oldest one.
     of_new_tables: ClassVar[Mapping[str, str]] = {
         "format-version": "2",
@@ -182,6 +116,9 @@ class _Iceberg(Format):
                 f"target: {target} has a part that is not a valid folder name; map the table to another target"
             )
 
+    def with_statistics(self, columns: int) -> Mapping[str, str]:
+        return {}
+
     def clustering(self, columns: Sequence[str]) -> Sql:
         if columns:
             raise ValueError("cluster_by: Iceberg has no clustering; create the table with partitions before")
@@ -193,6 +130,9 @@ class _Iceberg(Format):
         transforms = [row["data_type"] for row in _section(described, "# Partitioning")]
         columns = [row["col_name"] for row in _section(described, "# Partition Information")[1:]]
         return _clause("PARTITIONED BY", map(Sql, transforms or columns))
+
+    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
+        return {}
 
     def is_setting(self, property_name: str) -> bool:
         return property_name.startswith(("write.", "read.", "commit.", "history.", "format-version"))
@@ -226,7 +166,7 @@ class _Iceberg(Format):
         return sql("DROP TABLE IF EXISTS {table} PURGE", table=table(target))
 
 
-DELTA, ICEBERG = _Delta(), _Iceberg()
+DELTA, ICEBERG = Format(), _Iceberg()
 
 
 def format_of(spark: SparkSession, target: str) -> Format:
