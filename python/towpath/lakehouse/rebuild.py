@@ -12,12 +12,12 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.rules.protection import Protection
-from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.aside import Aside, is_of, timestamp
 from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.property_texts import OWN
-from towpath.lakehouse.tables.sql import Sql, expressions, now, table
+from towpath.lakehouse.tables.sql import Sql, expressions, now, sql, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
@@ -156,7 +156,7 @@ def rebuild(
     _build(spark, place, snapshot, apply, followed, others)
     apply(place)  # what came meanwhile
     for one in put_aside if snapshot is not None else ():
-        Aside(one).finish(spark, name, started)
+        Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
     # What the query says meanwhile may be true of the new target, too.
     known.status.set_ok(spark, [name], (STALE,), reason=REBUILT)
     known.status.write(spark, stale, 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
@@ -13,11 +14,11 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.reading.changes import MESSAGE
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
+from towpath.lakehouse.seen.aside import Aside, is_of
 from towpath.lakehouse.seen.status import NO_BATCH
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.sql import Sql, any_of, column, execute, now, sql, string, table
-from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.sql import Sql, any_of, column, comma_separated, now, sql, string
 from towpath.lakehouse.tables.targets import Target, Targets
 from towpath.printable import printable
 
@@ -103,11 +104,12 @@ def reprocess(
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantined_in or ""  # one of both is named
     tables = None if tables is None else arguments.columns("tables", tables)
-    started = now(spark)
-    existing = [one for one in (dead_letters, quarantine) if one and schema_of(spark, one) is not None]
-    waiting = {name: _waiting(spark, name, tables, any_table=target is not None) for name in existing}
-    recorded = {name: _recorded(rows) for name, rows in waiting.items()}
-    origins_of = {name: _origins(rows) for name, rows in waiting.items()}
+    started, asides = now(spark), [Aside(one) for one in (dead_letters, quarantine) if one]
+    chosen = _chosen(tables, any_table=target is not None)
+    waiting = {one: rows for one in asides if (rows := one.waiting(spark, chosen)) is not None}
+    existing = [one.table for one in waiting]
+    recorded = {one: _recorded(rows) for one, rows in waiting.items()}
+    origins_of = {one.table: _origins(rows) for one, rows in waiting.items()}
     origins = {origin for found in origins_of.values() for origin in found}
     left: set[_Name] = set()
     for found in {dialect or origin["dialect"] for origin in origins}:
@@ -116,19 +118,19 @@ def reprocess(
         left |= _without_target(of_dialect, Targets(targets, existing, given.companions))
         of_query = replace(given, dialect=found or "auto")
         apply = Replicator(KnownTargets(Targets(targets, existing, given.companions), of_query, since=started))
-        messages = [_messages(rows, None if dialect else found) for rows in waiting.values()]
-        apply(read_envelopes(_union(messages), found or "auto", None, **options), NO_BATCH)
+        messages = _union(_messages(rows, None if dialect else found) for rows in waiting.values())
+        apply(read_envelopes(messages, found or "auto", None, **options), NO_BATCH)
         apply.delete_gone(spark)
     for database, name in left:
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
-    for name in existing:
-        _mark_done(spark, name, tables, recorded[name], left, any_table=target is not None)
-    if status is not None:
-        # Dead letters quarantine no table, and what is in another quarantine waits.
-        waits = _origins(_waiting(spark, quarantine, None, any_table=True)) if quarantine in existing else []
-        applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
-        StatusTable(status).set_ok(spark, applied - {_name(one) for one in waits})
+    done = sql("{chosen} AND NOT ({left})", chosen=chosen, left=any_of(is_of(*one) for one in left))
+    for aside in waiting:
+        _finish(spark, aside, done, recorded[aside])
+    # Dead letters quarantine no table, and what is in another quarantine waits.
+    applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
+    if status and applied and (waits := Aside(quarantine).waiting(spark, Sql("true"))) is not None:
+        StatusTable(status).set_ok(spark, applied - {_name(one) for one in _origins(waits)})
 
 
 _Name = tuple[str | None, str]
@@ -146,31 +148,24 @@ def _stored_targets(origins: Iterable[Row]) -> dict[tuple[str, str], str]:
 
 def _without_target(origins: Iterable[Row], targets: Targets) -> set[_Name]:
     """The tables whose changes nothing applies. They had a target when they were stored, or one that was refused."""
-    return {_name(one) for one in origins if one["table"] and not _has_target(targets, one)}
+    left = set()
+    for one in origins:
+        with suppress(ValueError):  # the target is refused: its messages are quarantined again
+            if one["table"] and targets(*_name(one)) is None:
+                left.add(_name(one))
+    return left
 
 
-def _has_target(targets: Targets, origin: Row) -> bool:
-    try:
-        return targets(*_name(origin)) is not None
-    except ValueError:  # the target is refused: its messages are quarantined again
-        return True
-
-
-def _waiting(spark: SparkSession, name: str, tables: Sequence[str] | None, *, any_table: bool) -> DataFrame:
-    """What is not done yet."""
-    return spark.read.table(table(name)).filter(_is_waiting(tables, any_table=any_table))
-
-
-def _is_waiting(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
+def _chosen(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
+    """True for what is processed: of some tables, or of all; `any_table`: also of messages that name none."""
     if tables is None:
-        return Sql("done_at IS NULL") if any_table else Sql("done_at IS NULL AND `table` IS NOT NULL")
-    names = Sql(", ".join(map(string, tables)) or "NULL")
-    return sql("done_at IS NULL AND concat_ws('.', database, `table`) IN ({names})", names=names)
+        return Sql("true" if any_table else "`table` IS NOT NULL")
+    return sql("concat_ws('.', database, `table`) IN ({names})", names=Sql(", ".join(map(string, tables)) or "NULL"))
 
 
-def _recorded(rows: DataFrame) -> list[datetime]:
-    """When rows were recorded: those of one commit at the same time."""
-    return [row[0] for row in rows.select("recorded_at").distinct().collect()]
+def _recorded(rows: DataFrame) -> list[int]:
+    """When rows were recorded, in microseconds since 1970: those of one commit at the same time."""
+    return [row[0] for row in rows.selectExpr("unix_micros(recorded_at)").distinct().collect()]
 
 
 def _origins(rows: DataFrame) -> list[Row]:
@@ -186,48 +181,24 @@ def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
 
 
 def _union(frames: Iterable[DataFrame]) -> DataFrame:
-    first, *others = frames
-    for other in others:
-        first = first.unionByName(other)
-    return first.dropDuplicates(["topic", "partition", "offset", "timestamp", "value"])
+    united = reduce(lambda one, other: one.unionByName(other), frames)
+    return united.dropDuplicates(["topic", "partition", "offset", "timestamp", "value"])
 
 
-def _mark_done(
-    spark: SparkSession,
-    name: str,
-    tables: Sequence[str] | None,
-    recorded: Sequence[datetime],
-    left: Iterable[_Name],
-    *,
-    any_table: bool,
-) -> None:
-    """Mark what was waiting as done, but for the tables that are left.
+def _finish(spark: SparkSession, aside: Aside, done: Sql, recorded: Sequence[int]) -> None:
+    """Mark what was processed as done.
 
     Args:
         spark: The session.
-        name: The table of dead letters, or of messages in quarantine.
-        tables: The tables of the source; None: all of them.
-        recorded: When what was waiting was recorded. A query that runs may have committed more by now.
-        left: The tables whose changes were not applied.
-        any_table: Whether messages that name no table are marked.
+        aside: The table of dead letters, or of messages in quarantine.
+        done: True for what was processed.
+        recorded: When that was recorded. A query that runs may have committed more by now.
     """
-    values = {
-        "table": table(name),
-        "waiting": _is_waiting(tables, any_table=any_table),
-        "left": any_of(_is_of(*one) for one in left),
-    }
-    template = "{waiting} AND recorded_at IN ({times}) AND NOT ({left})"
     for first in range(0, len(recorded), _MOST_TIMES):
-        micros = (round(one.timestamp() * 1_000_000) for one in recorded[first : first + _MOST_TIMES])
-        times = Sql(", ".join(f"timestamp_micros({one})" for one in micros))
-        update = f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {template}"
-        execute(spark, sql(update, times=times, **values))
+        micros = recorded[first : first + _MOST_TIMES]
+        times = comma_separated(Sql(f"timestamp_micros({one})") for one in micros)
+        aside.finish(spark, sql("{done} AND recorded_at IN ({times})", done=done, times=times))
 
 
 _MOST_TIMES = 1000
 """In one statement."""
-
-
-def _is_of(database: str | None, name: str) -> Sql:
-    of_database = string(database) if database is not None else Sql("NULL")
-    return sql("coalesce(database <=> {database} AND `table` = {name}, false)", database=of_database, name=string(name))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _OF_DEAD_LETTERS = ("message", *PLACE, "row", "reason")
 _OF_QUARANTINE = (*PLACE, "database", "table")
+_WAITING = "done_at IS NULL AND ({condition})"
 
 
 @dataclass(frozen=True)
@@ -35,26 +36,29 @@ class Aside:
         """Append rows, without those that wait there. One that is done may have been applied to another target."""
         waiting = "done_at IS NULL"
         if self.since is not None:
-            waiting += f" AND recorded_at >= {_timestamp(self.since)}"
+            waiting += f" AND recorded_at >= {timestamp(self.since)}"
         append_once(rows, self.table, identity, Sql(waiting))
 
-    def finish(self, spark: SparkSession, name: tuple[str, str], before: datetime) -> None:
-        """What waits of a table, and was recorded before a time, is done."""
+    def waiting(self, spark: SparkSession, condition: Sql) -> DataFrame | None:
+        """What is not done and meets a condition; None if there is no table."""
+        if schema_of(spark, self.table) is None:
+            return None
+        return spark.read.table(table(self.table)).filter(sql(_WAITING, condition=condition))
+
+    def finish(self, spark: SparkSession, condition: Sql) -> None:
+        """What waits and meets a condition is done."""
         if schema_of(spark, self.table) is not None:
-            template = "UPDATE {table} SET done_at = current_timestamp() WHERE {waits} AND recorded_at < {before}"
-            values = {"table": table(self.table), "waits": _waits(name), "before": _timestamp(before)}
-            execute(spark, sql(template, **values))
+            update = f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {_WAITING}"
+            execute(spark, sql(update, table=table(self.table), condition=condition))
 
     def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
         """Whether messages of a table wait that are not older than a place in their partition."""
-        if schema_of(spark, self.table) is None:
-            return False
         template = (
-            "{waits} AND NOT coalesce("
+            "{of_table} AND NOT coalesce("
             "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
         )
-        condition = sql(template, waits=_waits(name), place=place.literal())
-        return spark.read.table(table(self.table)).filter(condition).limit(1).count() > 0
+        found = self.waiting(spark, sql(template, of_table=is_of(*name), place=place.literal()))
+        return found is not None and found.limit(1).count() > 0
 
 
 @dataclass(frozen=True)
@@ -120,13 +124,14 @@ def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: st
     aside.append(rows.dropDuplicates(list(PLACE)), _OF_QUARANTINE)  # a message may have several events
 
 
-def _waits(name: tuple[str, str]) -> Sql:
-    """True if a row is of a table and not done."""
-    template = "done_at IS NULL AND coalesce(database, '') = {database} AND `table` = {name}"
-    return sql(template, database=string(name[0]), name=string(name[1]))
+def is_of(database: str | None, name: str) -> Sql:
+    """True if what waits is of a table, else false."""
+    template = "coalesce(coalesce(database, '') = {database} AND `table` = {name}, false)"
+    return sql(template, database=string(database or ""), name=string(name))
 
 
-def _timestamp(time: datetime) -> Sql:
+def timestamp(time: datetime) -> Sql:
+    """A time as a literal."""
     return Sql(f"timestamp_micros({round(time.timestamp() * 1_000_000)})")
 
 

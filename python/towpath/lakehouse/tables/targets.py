@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from towpath.ddl import quoted
@@ -101,7 +102,6 @@ class Targets:
         self._find = _finder(target)
         self._is_template = isinstance(target, str)
         self._is_shareable = isinstance(target, str) and not _separates(target)
-        self._needs_database = self._is_template and "{database}" in str(target)
         self._own = [_comparable(absolute(path)) for path in own]
         self._sources: dict[str, str] = {}
         self._suffixes = companions
@@ -165,11 +165,13 @@ class Targets:
         Not one that has another target by this template: its name came with a copy that a RENAME TABLE made.
         """
         stored = self.stored(target) if self.stored and self._is_shareable else None
-        if stored is None or stored in (source_name(database, table), f"{database or None}.{table}"):
+        if stored in (None, source_name(database, table)):
             return None
-        key = _comparable(target)
-        found = (self._find(*source, topic) for source in _named(stored, self._needs_database))
-        return stored if any(one is not None and _comparable(one) == key for one in found) else None
+        *databases, name = catalog_parts(stored)
+        with suppress(ValueError):  # the template needs a database
+            found = self._find("".join(databases), name, topic)
+            return stored if found is not None and _comparable(found) == _comparable(target) else None
+        return None
 
 
 def source_name(database: str | None, table: str) -> str:
@@ -192,13 +194,6 @@ def argument_name(database: str | None, table: str) -> str:
     return f"{database or None}.{table}"
 
 
-def _named(name: str, needs_database: bool) -> list[tuple[str, str]]:
-    """The tables that a `source_name` stands for. Earlier versions wrote names with dots without backticks."""
-    parts = catalog_parts(name) if "`" in name else name.split(".")
-    first = 1 if needs_database or ("`" in name and len(parts) > 1) else 0
-    return [(".".join(parts[:end]), ".".join(parts[end:])) for end in range(first, len(parts))]
-
-
 _Finder = Callable[[str, str, str], str | None]
 _Template = Callable[[Mapping[str, str]], str]
 """The target for the values of placeholders."""
@@ -213,7 +208,7 @@ def _finder(target: Target) -> _Finder:
             raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
         return lambda database, table, topic: find(_names(database, table, topic))
     if isinstance(target, Mapping):
-        return _Lookup(target)
+        return _lookup(target)
     if not callable(target):
         expected = 'a template such as "/lake/{database}/{table}", a mapping or a function'
         raise ValueError(f"target: expected {expected}, not {target!r}")
@@ -296,42 +291,39 @@ def _reserved(target: str) -> str:
     return f"{target}_" if _COMPANION.search(target) else target
 
 
-class _Lookup:
-    """Looks up a mapping's targets: first those of names, then those of regular expressions, in their order."""
+def _lookup(targets: Mapping[Any, str]) -> _Finder:
+    """Look up a mapping's targets: first those of names, then those of regular expressions, in their order."""
+    patterns = [_pattern(key, target) for key, target in targets.items() if isinstance(key, re.Pattern)]
+    sources: dict[str, tuple[str, str]] = {}
 
-    def __init__(self, targets: Mapping[Any, str]) -> None:
-        self._patterns = [_Pattern(key, target) for key, target in targets.items() if isinstance(key, re.Pattern)]
-        self._targets = {key: target for key, target in targets.items() if not isinstance(key, re.Pattern)}
-        self._sources: dict[str, tuple[str, str]] = {}
-
-    def __call__(self, database: str, table: str, topic: str) -> str | None:
-        if (database, table) in self._targets:
-            return _given(self._targets[database, table])
+    def find(database: str, table: str, topic: str) -> str | None:
+        if (database, table) in targets:
+            return _given(targets[database, table])
         name = f"{database}.{table}"
-        if name not in self._targets:
-            found = (pattern(database, table, topic) for pattern in self._patterns)
+        if name not in targets:
+            found = (pattern(database, table, topic) for pattern in patterns)
             return next((target for target in found if target is not None), None)
-        first = self._sources.setdefault(name, (database, table))
+        first = sources.setdefault(name, (database, table))
         if first != (database, table):
             raise ValueError(
                 f"target: {name!r} is {first} and {(database, table)}; use such tuples as keys of the mapping"
             )
-        return _given(self._targets[name])
+        return _given(targets[name])
+
+    return find
 
 
-class _Pattern:
+def _pattern(pattern: re.Pattern[str], target: str) -> _Finder:
     """The target of the tables whose name "database.table" is matched as a whole. Its groups are placeholders too."""
+    fill = _template(target, (*_PLACEHOLDERS, *(f"{{{name}}}" for name in pattern.groupindex)))
 
-    def __init__(self, pattern: re.Pattern[str], target: str) -> None:
-        self._pattern = pattern
-        self._find = _template(target, (*_PLACEHOLDERS, *(f"{{{name}}}" for name in pattern.groupindex)))
-
-    def __call__(self, database: str, table: str, topic: str) -> str | None:
-        found = full_match(self._pattern, f"{database}.{table}")
-        if found is None:
+    def find(database: str, table: str, topic: str) -> str | None:
+        if (found := full_match(pattern, f"{database}.{table}")) is None:
             return None
         groups = {f"{{{name}}}": text or "" for name, text in found.groupdict().items()}
-        return self._find({**groups, **_names(database, table, topic)})
+        return fill({**groups, **_names(database, table, topic)})
+
+    return find
 
 
 def _given(target: str | None) -> str | None:
