@@ -33,7 +33,6 @@ from towpath.lakehouse.tables.target_properties import (
     KEY,
     SOURCE,
     places_text,
-    stored_properties,
     with_place,
 )
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, has_row, one_row, order_of_rows
@@ -193,7 +192,7 @@ class TableRenames:
 
     def _relabel(self, old: Name, new: Name, target: str, place: Place) -> None:
         """Let the older rows of a table say its new name, and the tombstones of their keys."""
-        properties = stored_properties(self.spark, target)
+        properties = self.targets.known.table(target).properties(self.spark)
         own = order_column(schema) if (schema := schema_of(self.spark, target)) is not None else None
         tombstones = companion(target, "tombstones")
         names = [(target, own)] if own is not None else []
@@ -245,7 +244,7 @@ class TableRenames:
         deleted = (self.targets.known.options.soft_deletes or "").lower()
         own = {name for name in schema.names if name == order or name.lower() == deleted}
         columns = rules.of_copy(schema.names, former, own)
-        of_target = stored_properties(self.spark, target)
+        of_target = self.targets.known.table(target).properties(self.spark)
         given, own_place = Place.parse_all(of_target.get(GIVEN)), self.targets.place(place, new)
         if own_place in given:  # the driver ended before the target remembered the statement
             return

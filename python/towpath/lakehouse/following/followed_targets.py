@@ -16,7 +16,7 @@ from towpath.lakehouse.order.order import is_after
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, expressions, sql
 from towpath.lakehouse.tables.tables import exists, schema_of
-from towpath.lakehouse.tables.target_properties import stored_source
+from towpath.lakehouse.tables.target_properties import SOURCE
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, has_row, order_of_rows
 from towpath.lakehouse.tables.targets import source_name
 
@@ -67,23 +67,23 @@ class FollowedTargets:
 
     def properties(self, target: str) -> Mapping[str, str]:
         """The properties of a target that exists."""
-        return self.known.properties(self.spark, target)
+        return self.known.table(target).properties(self.spark)
 
     def set_properties(self, target: str, values: Mapping[str, str]) -> None:
         """Set properties of a target."""
-        self.known.change_properties(self.spark, target, values)
+        self.known.table(target).set_properties(self.spark, values)
 
     def why_unlabelled(self, target: str) -> str | None:
         """Why it is not known of which table some rows of a target are."""
         order = order_of_rows(self.spark, target) if self.known.may_share else None
-        if order is None or stored_source(self.spark, target) is not None:
+        if order is None or SOURCE in self.known.table(target).properties(self.spark):
             return None
         is_unlabelled = sql("{order}.`table` IS NULL", order=order)
         return _UNLABELLED if has_row(self.spark, target, is_unlabelled) else None
 
     def truncate(self, target: str, name: Name, place: Place) -> int:
         """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
-        if self.known.stored_key(self.spark, target) == []:
+        if self.known.table(target).key(self.spark) == []:
             return append_truncate(self.spark, target, self.place(place, name))
         small = None if self.known.options.soft_deletes else self.small(name, target)
         kept = small.delete_before(place) if small else None
@@ -103,7 +103,7 @@ class FollowedTargets:
     def copy_deletes(self, old: Name, new: Name, place: Place) -> None:
         """A table that has the rows of another one remembers the deletes of that one, and its own newer ones."""
         source, target = self.of(*old), self.of(*new)
-        keys = self.known.stored_key(self.spark, target)
+        keys = self.known.table(target).key(self.spark) if target else None
         schema = schema_of(self.spark, target) if target is not None else None
         if source is None or target is None or not keys or schema is None:  # append-only targets have no tombstones
             return

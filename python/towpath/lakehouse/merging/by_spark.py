@@ -213,8 +213,7 @@ class BySpark:
                 return Applied({OLD: table.rows}), kept
             apply.configure(keys, settings, self.known.origin(table, target))
             kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
-            properties = self.known.properties(spark, target) if existing is not None else {}
-            lacked = existing is not None and self.known.may_lack(properties)
+            lacked = self.known.may_lack(spark, target)
             hints = Hints(kinds, is_small=batch.is_small, are_most=batch.are_most, waited=waited, lacked=lacked)
             applied = apply.apply(changes, keys, hints, batch.number)
         for part, reader in readers:
@@ -251,10 +250,11 @@ class BySpark:
 
     def _mark_rows(self, spark: SparkSession, target: str) -> None:
         """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
-        missing = format_of(spark, target).of_new_tables.items() - self.known.properties(spark, target).items()
-        is_chosen = {name for name, _ in missing} & self.known.read_properties(target).keys()
-        if missing and not is_chosen:
-            self.known.change_properties(spark, target, dict(missing))
+        known = self.known.table(target)
+        properties = known.properties(spark)
+        missing = format_of(spark, target).of_new_tables.items() - properties.items()
+        if missing and properties.keys().isdisjoint(name for name, _ in missing):
+            known.set_properties(spark, dict(missing))
 
     def _messages(self, batch: _Batch, readers: Readers) -> tuple[Messages, Readers]:
         """The messages of a table with their readers, or the blocks that the same decoder has made of them."""

@@ -154,14 +154,13 @@ class ByTasks:
         return self.in_tasks.location_of(spark, target, "tombstones")
 
     def _facts(self, spark: SparkSession, table: SourceTable, target: str, columns: TableColumns) -> Facts:
-        is_delta, properties = format_of(spark, target) is DELTA, self.known.read_properties(target)
         return Facts(
-            is_delta=is_delta,
+            is_delta=format_of(spark, target) is DELTA,
             rows=table.rows,
             size=table.size,
             keeps_history=self.known.history(table.full_name, target) is not None
             or self.known.options.keyless == "append",
-            lacked=self.known.may_lack(properties),
+            lacked=self.known.may_lack(spark, target),
             soft_deletes=self.known.options.soft_deletes is not None,
             masks=columns.are_masked,
             elsewhere=self._why_elsewhere(spark, target),

@@ -31,7 +31,7 @@ from towpath.lakehouse.reading.changes import COLUMNS, REQUIRED, has_offsets, st
 from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
 from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus, unordered
 from towpath.lakehouse.seen.status_table import StatusTable
-from towpath.lakehouse.tables.tables import TableSettings, optimize_in_turn, schema_of, set_properties, table_properties
+from towpath.lakehouse.tables.tables import TableSettings, optimize_in_turn, schema_of
 from towpath.lakehouse.tables.target_properties import PARTIAL
 from towpath.lakehouse.tables.targets import is_path
 from towpath.spark.types import struct_type
@@ -79,7 +79,6 @@ class Applier:
         self._origin = Origin(target=target)
         self._status = status
         self._stored_bounds = StoredBounds(target, self.tombstones.name)
-        self._is_partial = False
         self.last: Applied | None = None
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
@@ -154,11 +153,8 @@ class Applier:
         """Let `reprocess` know that a newer change of a row may lack columns of an older one."""
         settings = self.writer.settings
         self.writer.settings = replace(settings, properties={**settings.properties, PARTIAL: "true"})
-        if self._is_partial or self.writer.schema(spark) is None:
-            return
-        if table_properties(spark, self._target).get(PARTIAL) != "true":
-            set_properties(spark, self._target, {PARTIAL: "true"})
-        self._is_partial = True
+        if self.writer.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
+            self.writer.table.set_properties(spark, {PARTIAL: "true"})
 
     def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
         columns = changes.select(f"{COLUMNS}.*").columns
@@ -175,7 +171,7 @@ class Applier:
     def _bounds(self, spark: SparkSession) -> Bounds | None:
         if self.writer.settings.soft_deletes:  # a deleted row may be live again
             return None
-        exist = self.writer.schema(spark) is not None, self.tombstones.schema.read(spark) is not None
+        exist = self.writer.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
         return self._stored_bounds.known(spark, self.writer.order(spark), exist)
 
     def _write(self, staged: Staged, keys: list[str], hints: Hints) -> Written:
@@ -220,9 +216,8 @@ class Applier:
 
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
-        self._is_partial = False
         self.writer.forget()
-        self.tombstones.schema.forget()
+        self.tombstones.table.forget()
         self._stored_bounds.forget()
 
     def forget_before(self, spark: SparkSession) -> datetime | None:

@@ -9,7 +9,7 @@ from towpath.lakehouse.merging.rows import ROW, tombstone_key
 from towpath.lakehouse.merging.staging import Hints, Staged
 from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, newest_order
 from towpath.lakehouse.reading.changes import COLUMNS
-from towpath.lakehouse.tables.known_schema import KnownSchema
+from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
@@ -35,13 +35,13 @@ class TargetWriter:
         self.settings = settings
         """How the target is created and maintained."""
         self._target = target
-        self._known_schema = KnownSchema(target)
+        self.table = KnownTable(target)
         self._size: int | None = None
         self._may_overwrite: bool | None = None
 
     def schema(self, spark: SparkSession) -> StructType | None:
         """The target's schema; None if it does not exist."""
-        return self._known_schema.read(spark)
+        return self.table.schema(spark)
 
     def size(self, spark: SparkSession) -> int | None:
         """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
@@ -53,7 +53,7 @@ class TargetWriter:
 
     def forget(self) -> None:
         """Read the schema and the properties again, since somebody else may have changed the table."""
-        self._known_schema.forget()
+        self.table.forget()
         self._may_overwrite = None
 
     def forget_size(self) -> None:
@@ -62,8 +62,7 @@ class TargetWriter:
 
     def order(self, spark: SparkSession) -> str | None:
         """The target's column of order values, if the target exists and has it."""
-        schema = self.schema(spark)
-        return order_column(schema) if schema is not None else None
+        return self.table.order(spark)
 
     def keys(self, spark: SparkSession, keys: list[str]) -> DataFrame | None:
         """The keys of the rows with the columns `known`, their order values, and `is_deleted`."""
@@ -98,7 +97,7 @@ class TargetWriter:
         names = [self.settings.soft_deletes] if self.settings.soft_deletes else []
         deleted = [f.lit(None).cast("timestamp").alias(name) for name in names]
         written = rows.select(f"{COLUMNS}.*", *deleted, f.col("order").alias(order))
-        self._known_schema.forget()
+        self.table.forget()
         return create_with(rows.sparkSession, self._target, written, self.settings)
 
     def prepare_for(self, changes: DataFrame) -> str:
@@ -113,11 +112,11 @@ class TargetWriter:
         order = (order_column(existing) if existing else None) or free_name(columns, existing)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(columns, existing))
-            self._known_schema.forget()
+            self.table.forget()
         own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
         if self.settings.soft_deletes:
             own.append(StructField(self.settings.soft_deletes, TimestampType()))
-        self._known_schema.make_fit(spark, [*columns.fields, *own], self.settings)
+        self.table.make_fit(spark, [*columns.fields, *own], self.settings)
         return order
 
     def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:

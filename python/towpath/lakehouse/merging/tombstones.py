@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from towpath.lakehouse.merging.rows import tombstone_key
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.changes import COLUMNS
-from towpath.lakehouse.tables.known_schema import KnownSchema
+from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, execute, expressions, sql, string, table
 from towpath.lakehouse.tables.tables import TableSettings, append, create_with, replace_with, settings_of
 from towpath.lakehouse.tables.targets import companion
@@ -35,12 +35,12 @@ class Tombstones:
     def __init__(self, target: str) -> None:
         """`target`: the name or the path of the target."""
         self.name = companion(target, "tombstones")
-        self.schema = KnownSchema(self.name)
+        self.table = KnownTable(self.name)
         self._forgot_at: float | None = None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """All of them; None if there is no table."""
-        return spark.read.table(table(self.name)) if self.schema.read(spark) is not None else None
+        return spark.read.table(table(self.name)) if self.table.schema(spark) is not None else None
 
     def write(self, deletes: DataFrame, keys: Sequence[str]) -> bool:
         """Append those of deletes. Returns whether that made a commit: it does."""
@@ -50,7 +50,7 @@ class Tombstones:
             for at, key in enumerate(keys)
         )
         rows = deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
-        if self.schema.read(spark) is None and create_with(spark, self.name, rows, TableSettings()):
+        if self.table.schema(spark) is None and create_with(spark, self.name, rows, TableSettings()):
             self._forgot_at = time.monotonic()
             return True
         self.prepare(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
@@ -97,7 +97,7 @@ class Tombstones:
         else:
             return
         replace_with(spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name))
-        self.schema.forget()
+        self.table.forget()
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
@@ -106,11 +106,11 @@ class Tombstones:
         types = {one.name.lower(): one.dataType for one in columns}
         fields = [StructField(tombstone_key(at), types[key.lower()]) for at, key in enumerate(keys)]
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
-        self.schema.make_fit(spark, [*fields, *own])
+        self.table.make_fit(spark, [*fields, *own])
 
     def forget(self, spark: SparkSession, age: str | None) -> None:
         """Delete those that are older than an interval, if it is due; None: none of them."""
-        if age is not None and self._is_due() and self.schema.read(spark) is not None:
+        if age is not None and self._is_due() and self.table.schema(spark) is not None:
             self.was_forgotten()
             template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
             execute(spark, sql(template, table=table(self.name), age=string(age)))

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.small_target import SmallTarget
@@ -24,16 +23,10 @@ from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside, Origin
 from towpath.lakehouse.seen.status import REMOVED
 from towpath.lakehouse.seen.status_table import StatusTable
-from towpath.lakehouse.tables import property_texts
+from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql
-from towpath.lakehouse.tables.tables import TableSettings, exists, set_properties, table_properties
-from towpath.lakehouse.tables.target_properties import (
-    KEY,
-    PARTIAL,
-    SOURCE,
-    stored_properties,
-    stored_source,
-)
+from towpath.lakehouse.tables.tables import TableSettings, exists
+from towpath.lakehouse.tables.target_properties import KEY, PARTIAL, SOURCE
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, labelled, order_of_rows
 from towpath.lakehouse.tables.targets import Targets, argument_name, companion, source_name
 
@@ -78,7 +71,6 @@ class KnownTargets:
         """The targets that this process has written."""
         self._targets, self._rebuilt = targets, rebuilt
         self._appliers: dict[str, Applier] = {}
-        self._properties: dict[str, Mapping[str, str]] = {}
         self._first_batch: int | None = None
         self._began = time.time_ns() // 1000
         self._stored: Mapping[str, tuple[int, int]] | None = None
@@ -114,16 +106,13 @@ class KnownTargets:
             self._appliers[target] = Applier(target, [], self.dead_letters, self.options.settings, self.status)
         return self._appliers[target]
 
-    def properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
-        """The properties of a target that exists."""
-        if target not in self._properties:
-            self._properties[target] = table_properties(spark, target)
-        return self._properties[target]
+    def table(self, target: str) -> KnownTable:
+        """What is known of a target."""
+        return self.applier(target).writer.table
 
     def forget(self, target: str) -> None:
         """Read a target's schema and properties again, since they have changed."""
         self.applier(target).forget_schemas()
-        self._properties.pop(target, None)
 
     def of_tables(self, spark: SparkSession) -> set[tuple[str, str]]:
         """The tables that this process has applied, and those in `status`."""
@@ -161,13 +150,9 @@ class KnownTargets:
         target = self.find((database, table))
         return target is not None and exists(spark, target)
 
-    def may_lack(self, properties: Mapping[str, str]) -> bool:
-        """Whether changes waited that are older than updates of some columns may be, by a target's properties."""
-        return self.options.waited and properties.get(PARTIAL) == "true"
-
-    def read_properties(self, target: str) -> Mapping[str, str]:
-        """The properties of a target, as far as they have been read."""
-        return self._properties.get(target, {})
+    def may_lack(self, spark: SparkSession, target: str) -> bool:
+        """Whether changes waited that are older than updates of some columns of a target may be."""
+        return self.options.waited and self.table(target).properties(spark).get(PARTIAL) == "true"
 
     @property
     def may_share(self) -> bool:
@@ -183,7 +168,7 @@ class KnownTargets:
         """A condition that is true for the order values of a target, or of its tombstones, that are of a table."""
         if not self.may_share:
             return ALL_ROWS
-        return labelled(order, stored_properties(spark, target).get(SOURCE, ""), name)
+        return labelled(order, self.table(target).properties(spark).get(SOURCE, ""), name)
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
         """The tables of a target that this process has applied, and those in `status`."""
@@ -192,17 +177,12 @@ class KnownTargets:
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
         """A task has merged changes into a target, and read its properties."""
         self.written.add(target)
-        self._properties.setdefault(target, property_texts.read(properties))
-
-    def change_properties(self, spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
-        """Set properties of a target."""
-        set_properties(spark, target, values)
-        self._properties.pop(target, None)
+        self.table(target).learn(properties)
 
     def small(self, spark: SparkSession, target: str) -> SmallTarget:
         """A target as delta-rs changes it, if it is small."""
         order = self.applier(target).writer.order(spark)
-        return SmallTarget(spark, self.in_tasks, target, self.stored_key(spark, target) or (), order)
+        return SmallTarget(spark, self.in_tasks, target, self.table(target).key(spark) or (), order)
 
     def protection(self, spark: SparkSession) -> Protection:
         """The rules for the columns of tables."""
@@ -229,7 +209,7 @@ class KnownTargets:
 
     def begin(self, spark: SparkSession, batch_id: int | None = None) -> None:
         """A batch begins; None: what comes before the first one."""
-        self._targets.stored = partial(stored_source, spark)
+        self._targets.stored = lambda target: self.table(target).properties(spark).get(SOURCE)
         if self._first_batch is None:
             self._first_batch = batch_id
         self._stored = None  # `reprocess` may have created targets
@@ -269,13 +249,6 @@ class KnownTargets:
         # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
         (last, written_at), first = self._stored[target], self._first_batch or 0
         return written_at >= self._began or (first > 0 and last <= first)
-
-    def stored_key(self, spark: SparkSession, target: str | None) -> list[str] | None:
-        """The key of a target that exists."""
-        if target is None:
-            return None
-        found: list[str] | None = json.loads(self.properties(spark, target).get(KEY, "null"))
-        return found
 
     def origin(self, table: SourceTable, target: str | None) -> Origin:
         """Whose dead letters, or messages in quarantine, they are."""

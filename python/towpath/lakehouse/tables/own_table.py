@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from towpath.lakehouse.merging.delta_rs import check_target, next_version, open_if_exists, quoted, retried
+from towpath.lakehouse.merging.delta_rs import begun_merge, check_target, open_if_exists, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.tables.formats import DELTA, format_of
@@ -35,10 +35,6 @@ class OwnTable:
         self.target, self._in_tasks = target, in_tasks
         self._is_prepared = False
 
-    def may_merge(self, spark: SparkSession) -> bool:
-        """Whether delta-rs may write the table, as far as it is known."""
-        return self._in_tasks.may_in_driver(spark, self.target)
-
     def merge(
         self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
     ) -> bool:
@@ -54,7 +50,7 @@ class OwnTable:
         Returns:
             Whether the rows were merged.
         """
-        if not self.may_merge(spark):
+        if not self._in_tasks.may_in_driver(spark, self.target):
             return False
         try:
             self._is_prepared = self._is_prepared or self._prepare(spark, schema)
@@ -81,14 +77,14 @@ class OwnTable:
         if table is None:
             return False
         check_target(table, self._in_tasks.limits)
-        merge = table.merge(rows, predicate=same, source_alias="s", target_alias="t", commit_properties=next_version())
+        merge = begun_merge(table, rows, same)
         if updates:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
         merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names}).execute()
         return True
 
 
-class LogTable:
+class LogTable(OwnTable):
     """A table to which rows are appended that it does not have yet."""
 
     def __init__(self, target: str, identity: Sequence[str], in_tasks: TaskMerges) -> None:
@@ -99,17 +95,18 @@ class LogTable:
             identity: The columns that identify a row.
             in_tasks: Which tables may be merged with delta-rs.
         """
-        self._table, self._identity = OwnTable(target, in_tasks), tuple(identity)
+        super().__init__(target, in_tasks)
+        self._identity = tuple(identity)
 
     def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
         """Append the rows, of which there are few."""
-        if self._table.may_merge(spark):
+        if self._in_tasks.may_in_driver(spark, self.target):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
-            if self._table.merge(spark, found, struct_type(found.schema), same, {}):
+            if self.merge(spark, found, struct_type(found.schema), same, {}):
                 return
         frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
-        append_once(frame, self._table.target, self._identity)
+        append_once(frame, self.target, self._identity)
 
     def _without_twins(self, rows: pa.Table) -> pa.Table:
         """The first of the rows with an identity, with times in UTC, as delta-rs wants them."""

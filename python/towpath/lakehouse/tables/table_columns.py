@@ -44,9 +44,9 @@ class TableColumns:
         """
         self._spark, self._known, self._table, self._target = spark, known, table, target
         self._options = known.options
-        self.existing = known.applier(target).writer.schema(spark)
+        self.existing = known.table(target).schema(spark)
         """The columns of the target; None if it does not exist."""
-        self._stored_key = known.stored_key(spark, target) if self.existing is not None else None
+        self._stored_key = known.table(target).key(spark)
 
     @cached_property
     def rules(self) -> TableRules:

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.tables.tables import schema_of, table_properties
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SOURCE = "towpath.source"
 """The table that a target was created for."""
@@ -29,16 +24,6 @@ REBUILT = "towpath.rebuilt"
 
 NOTHING_FOLLOWED = {GIVEN: "[]", PARTIAL: "false"}
 """What a target says that has followed no statement."""
-
-
-def stored_properties(spark: SparkSession, target: str) -> dict[str, str]:
-    """The properties of a target; none if it does not exist."""
-    return table_properties(spark, target) if schema_of(spark, target) is not None else {}
-
-
-def stored_source(spark: SparkSession, target: str) -> str | None:
-    """The table that a target was created for; None if there is no target, or if towpath did not create it."""
-    return stored_properties(spark, target).get(SOURCE)
 
 
 def with_place(places: Iterable[Place], place: Place) -> list[Place]:

@@ -1,0 +1,83 @@
+"""What is known of a table: its schema and its properties are read once, until they are forgotten."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.tables import property_texts
+from towpath.lakehouse.tables.tables import (
+    TableSettings,
+    create_or_evolve,
+    order_column,
+    schema_of,
+    set_properties,
+    table_properties,
+)
+from towpath.lakehouse.tables.target_properties import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+
+class KnownTable:
+    """A table, as long as what is known of it is not forgotten."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: the name or the path of the table."""
+        self._name = name
+        self._schema: StructType | None = None
+        self._properties: Mapping[str, str] | None = None
+
+    def schema(self, spark: SparkSession) -> StructType | None:
+        """The schema; None if the table does not exist."""
+        if self._schema is None:
+            self._schema = schema_of(spark, self._name)
+        return self._schema
+
+    def order(self, spark: SparkSession) -> str | None:
+        """The column of order values, if the table exists and has it."""
+        schema = self.schema(spark)
+        return order_column(schema) if schema is not None else None
+
+    def properties(self, spark: SparkSession) -> Mapping[str, str]:
+        """The properties; none if the table does not exist."""
+        if self._properties is None and self.schema(spark) is not None:
+            self._properties = table_properties(spark, self._name)
+        return self._properties or {}
+
+    def key(self, spark: SparkSession) -> list[str] | None:
+        """The columns of the key; None if there is no table that says it."""
+        found: list[str] | None = json.loads(self.properties(spark).get(KEY, "null"))
+        return found
+
+    def set_properties(self, spark: SparkSession, values: Mapping[str, str]) -> None:
+        """Set properties."""
+        set_properties(spark, self._name, values)
+        self._properties = None
+
+    def learn(self, properties: Mapping[str, str]) -> None:
+        """Know the properties as they are written."""
+        self._properties = self._properties or property_texts.read(properties)
+
+    def forget(self) -> None:
+        """Read all of it again, since somebody else may have changed the table."""
+        self._schema = self._properties = None
+
+    def make_fit(
+        self, spark: SparkSession, fields: Sequence[StructField], settings: TableSettings | None = None
+    ) -> None:
+        """Create the table, or add columns to it, unless it has all of them with their types."""
+        from pyspark.sql.types import StructType
+
+        known = {one.name.lower(): one.dataType for one in self.schema(spark) or ()}
+        if all(known.get(one.name.lower()) == one.dataType for one in fields):
+            return
+        columns = StructType(list(fields))
+        self._schema = None
+        create_or_evolve(spark, self._name, columns, settings=settings)
+        if not known:  # it is new
+            self._schema = columns
