@@ -7,7 +7,7 @@ and renames this table, and a statement renames the column. What a column is lef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, TypeVar
@@ -58,28 +58,21 @@ def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Ru
 
     Or else of its name without a schema.
     """
-    return next(_all_of(rules, database, table), None)
+    return next(iter(_all_of(rules, database, table)), None)
 
 
-def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> Iterator[_Rule]:
-    if (name := argument_name(database, table)) in rules:
-        yield rules[name]
-    yield from (rules[key] for key in _of_other_names(tuple(rules), database, table))
-
-
-@lru_cache(4096)
-def _of_other_names(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
-    """The keys that are names of originals, and of the table without its schema: a mask holds in each schema."""
-    plain = (argument_name(database, name) for name in without_schema(table))
-    return [*_of_original(keys, database, table), *(key for key in plain if key in keys)]
+def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> list[_Rule]:
+    return [rules[key] for key in _keys_of(tuple(rules), database, table)] if rules else []
 
 
 @lru_cache(4096)
-def _of_original(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
-    """The keys that are names of tables of which this one is a copy, the longest first."""
+def _keys_of(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
+    """The keys that name a table, its originals, the longest first, or it without a schema: a mask holds in each."""
     prefix = argument_name(database, "")
-    found = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
-    return sorted(found, key=len, reverse=True)
+    copies = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
+    plain = (argument_name(database, name) for name in without_schema(table))
+    found = [argument_name(database, table), *sorted(copies, key=len, reverse=True), *plain]
+    return [key for key in found if key in keys]
 
 
 @dataclass(frozen=True)

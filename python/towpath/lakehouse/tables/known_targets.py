@@ -24,10 +24,10 @@ from towpath.lakehouse.seen.aside import Aside, Origin
 from towpath.lakehouse.seen.status import REMOVED
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_table import KnownTable
-from towpath.lakehouse.tables.sql import Sql
+from towpath.lakehouse.tables.sql import Sql, sql, string
 from towpath.lakehouse.tables.tables import TableSettings, exists
 from towpath.lakehouse.tables.target_properties import KEY, PARTIAL, SOURCE
-from towpath.lakehouse.tables.target_rows import ALL_ROWS, labelled, order_of_rows
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, order_of_rows
 from towpath.lakehouse.tables.targets import Targets, argument_name, companion, source_name
 
 if TYPE_CHECKING:
@@ -165,10 +165,15 @@ class KnownTargets:
         return ALL_ROWS if order is None else self.labelled(spark, name, target, order)
 
     def labelled(self, spark: SparkSession, name: Name, target: str, order: Sql) -> Sql:
-        """A condition that is true for the order values of a target, or of its tombstones, that are of a table."""
+        """A condition that is true for the order values of a target, or of its tombstones, that are of a table.
+
+        Those without a label are of the table that the target was created for.
+        """
         if not self.may_share:
             return ALL_ROWS
-        return labelled(order, self.table(target).properties(spark).get(SOURCE, ""), name)
+        source = self.table(target).properties(spark).get(SOURCE, "")
+        values = {"source": string(source), "name": string(source_name(*name))}
+        return sql("coalesce({order}.`table`, {source}) = {name}", order=order, **values)
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
         """The tables of a target that this process has applied, and those in `status`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -66,7 +66,7 @@ class TableColumns:
         declared = [[one for one in of_each if one.lower() not in key] for of_each in names]
         known = self._known.columns_of(self._spark, self._table.key, self._target)
         is_shared = partial(self._known.is_shared, self._spark, self._table.key, self._target)
-        return found.denying(self._name, declared, known, is_shared)
+        return found.denying(self._table.full_name, declared, known, is_shared)
 
     @property
     def are_masked(self) -> bool:
@@ -96,14 +96,14 @@ class TableColumns:
         Raises:
             ValueError: There is none, there are several, or the target is a history.
         """
-        given, stored = self._given(self._options.keys), self._stored_key
+        name, given, stored = self._table.full_name, self._given(self._options.keys), self._stored_key
         if stored == []:
             raise ValueError(
-                f"{self._name}: the target has each change as a row, since the table had no key: name another one"
+                f"{name}: the target has each change as a row, since the table had no key: name another one"
             )
         if given:  # tombstones have the columns in the stored order
             return stored if stored and _lower(stored) == _lower(given) else list(given)
-        return declared_key(self._name, self._declarations, stored)
+        return declared_key(name, self._declarations, stored)
 
     def readers(self) -> list[tuple[SourceTable, ChangeReader]]:
         """The parts of the table, each with the reader of its changes, whose columns are those of the table."""
@@ -129,10 +129,11 @@ class TableColumns:
         columns = StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
         names = {now.lower(): source for source, now in self.sources.items()}
         keys = [names.get(name.lower(), name) for name in self._undeclared_key()]
+        of_table = self._given(self._options.table_options) or {}
         return ChangeDecoder(
             self._options.dialect,
             columns,
-            self._decoder_options(),
+            {**self._options.decoder, **of_table, **self._table.filter_options()},
             self._table.name_key,
             keys,
             keeps_messages=self._options.waited,
@@ -155,10 +156,6 @@ class TableColumns:
             elif origin is not None or carried.names.get(lower) is None:  # unless the name is that of another column
                 found[name] = name
         return found
-
-    def _decoder_options(self) -> dict[str, Any]:
-        of_table = self._given(self._options.table_options) or {}
-        return {**self._options.decoder, **of_table, **self._table.filter_options()}
 
     def _undeclared_key(self) -> list[str]:
         """The key if the messages do not declare it, or another one."""
@@ -253,24 +250,20 @@ class TableColumns:
 
         if self.existing is None:
             return None
-        own = _own_columns(self.existing, self._options.soft_deletes)
-        return StructType([one for one in own if not self.rules.masks([one.name])])
+        own = {order_column(self.existing), self._options.soft_deletes}
+        return StructType([one for one in self.existing if one.name not in own and not self.rules.masks([one.name])])
 
     def _undeclared(self) -> StructType:
         if self._stored is None or self.existing is None or self.rules.masks(self.existing.names):
             raise ValueError(
-                f"{self._name}: the messages do not declare its columns' types; "
-                f"give them: schemas={{{self._name!r}: 'id bigint, ...'}}"
+                f"{self._table.full_name}: the messages do not declare its columns' types; "
+                f"give them: schemas={{{self._table.full_name!r}: 'id bigint, ...'}}"
             )
         return self._stored
 
     def _declared(self, declarations: Iterable[Declaration]) -> StructType | None:
         options = {**self._options.decoder, **self._table.filter_options()}
         return declared_columns(declarations, self._options.dialect, options)
-
-    @property
-    def _name(self) -> str:
-        return self._table.full_name
 
     def _given(self, rules: Mapping[str, _Rule]) -> _Rule | None:
         """What an argument says about the table."""
@@ -280,11 +273,3 @@ class TableColumns:
 def _lower(names: Iterable[str]) -> set[str]:
     """Names of columns, which MySQL compares without case."""
     return {name.lower() for name in names}
-
-
-def _own_columns(schema: StructType, soft_deletes: str | None) -> StructType:
-    """The columns of a target that are the source table's."""
-    from pyspark.sql.types import StructType
-
-    own = {order_column(schema), soft_deletes}
-    return StructType([field for field in schema if field.name not in own])

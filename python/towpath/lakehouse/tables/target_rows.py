@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.reading.batch_messages import computed
-from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, expressions, sql, string, table
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, expressions, sql, table
 from towpath.lakehouse.tables.tables import order_column, schema_of
-from towpath.lakehouse.tables.targets import source_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
 
 ALL_ROWS = Sql("true")
 """The condition for the rows of a table that has a target of its own."""
-
-
-def labelled(order: Sql, source: str, name: tuple[str, str]) -> Sql:
-    """A condition that is true for the order values of a table, if several may share a target.
-
-    Args:
-        order: The order values.
-        source: The table that the target was created for: of rows without a label.
-        name: The database and the name of the table.
-    """
-    values = {"source": string(source), "name": string(source_name(*name))}
-    return sql("coalesce({order}.`table`, {source}) = {name}", order=order, **values)
 
 
 def find_column(spark: SparkSession, target: str, name: str) -> str | None:
