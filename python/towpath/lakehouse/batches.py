@@ -33,7 +33,6 @@ from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
 from towpath.lakehouse.seen.aside import Origin, write_dead_letters
 from towpath.lakehouse.seen.status import TableStatus, by_table
-from towpath.lakehouse.seen.status_table import Unsound
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.own_table import LogTable
@@ -156,11 +155,10 @@ class Replicator:
         """Apply statements to the rows that targets have."""
         if not statements:
             return []
-        unsound = Unsound(spark, self._known.status)
         said = [status for one in late for status in self._late(one)]
-        unsound.write_ahead(said)
+        self._known.status.write(spark, said)
         groups, parallelism = self._independent(spark, statements), self.options.parallelism
-        for one in self._followers(spark, unsound):
+        for one in self._followers(spark):
             said += chain.from_iterable(in_parallel(spark, one.follow, groups, parallelism))
         self._log.add_followed(spark, statements)
         return [TableResult(one) for one in said]
@@ -249,7 +247,7 @@ class Replicator:
             return None
         return Watermarks(spark, name) if schema_of(spark, name) is not None else None
 
-    def _followers(self, spark: SparkSession, unsound: Unsound) -> list[Follower]:
+    def _followers(self, spark: SparkSession) -> list[Follower]:
         """For the targets, and for their histories."""
         follower = partial(
             Follower,
@@ -257,7 +255,7 @@ class Replicator:
             log=self._log,
             follows=self.options.ddl_policy == "follow",
             protection=self._known.protection(spark),
-            unsound=unsound,
+            status=self._known.status,
         )
         of_targets = follower(
             FollowedTargets(spark, self._known),

@@ -29,7 +29,7 @@ from towpath.lakehouse.seen.status import (
     by_table,
     unordered,
 )
-from towpath.lakehouse.seen.status_table import Unsound
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import (
     AddColumn,
     ChangePrimaryKey,
@@ -79,7 +79,7 @@ class Follower:
         targets: The targets of tables.
         follows: Whether targets may be changed.
         protection: The rules for the columns of tables.
-        unsound: Which targets are not as their tables.
+        status: The states of targets.
         log: The statements that were read.
         renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
     """
@@ -88,7 +88,7 @@ class Follower:
     targets: FollowedTargets
     follows: bool
     protection: Protection
-    unsound: Unsound
+    status: StatusTable
     log: StatementLog
     renames: bool = True
     quarantine: Aside | None = None
@@ -109,7 +109,7 @@ class Follower:
             for target in self.targets.of_statement(statement):
                 self.targets.changed(target)
         if any(one.state != OK for one in said):
-            self.unsound.write_ahead(by_table(said))
+            self.status.write(self.spark, by_table(said))
         return said
 
     def _follow_actions(self, statement: Statement) -> list[TableStatus]:
@@ -132,7 +132,7 @@ class Follower:
         if not self.renames:  # a history has neither
             return
         if ends:
-            self.unsound.end(name, ends)
+            self.status.end(self.spark, name, ends)
         self._said.append(TableStatus(*name, self.targets.of(*name), state, reason, ends=ends))
 
     def _follow(self, action: Action | _AddColumns, statement: Statement) -> dict[tuple[str, str], str]:
@@ -152,7 +152,7 @@ class Follower:
             return {}
         if not self.targets.exists(target):
             if isinstance(action, CreateTable) and self.renames:
-                self.unsound.end(tables[0], GONE)
+                self.status.end(self.spark, tables[0], GONE)
             return {}
         reason = self._unless_ruled_out(action, tables[0], target, statement)
         if not isinstance(action, DropTable | DropColumn):
@@ -234,7 +234,7 @@ class Follower:
             self.follows,
             self.protection,
             self.log,
-            self.unsound,
+            self.status,
             self._say,
         )
 
@@ -257,10 +257,10 @@ class Follower:
             return "ddl_policy is ignore: the table was created again"
         reason = self._truncate(name, target, gone_at)
         if reason:
-            self.unsound.write_ahead([TableStatus.stale(name, target, reason, statement.text)])
+            self.status.write(self.spark, [TableStatus.stale(name, target, reason, statement.text)])
         elif self.quarantine is not None and self.quarantine.has_since(self.spark, name, gone_at):
             self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
-            self.unsound.write_ahead(self._said[-1:])
+            self.status.write(self.spark, self._said[-1:])
         else:  # the target is correct again
             self._say(name, OK, ends=STATES[1:])
         return reason

@@ -17,7 +17,7 @@ from towpath.lakehouse.order.order import is_after, is_before
 from towpath.lakehouse.rules.column_rules import TableRules
 from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, unordered
-from towpath.lakehouse.seen.status_table import Unsound
+from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.tables.sql import Sql, column, expressions, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (
@@ -53,7 +53,7 @@ class TableRenames:
     follows: bool
     protection: Protection
     log: StatementLog
-    unsound: Unsound
+    status: StatusTable
     say: Callable[..., None]
     """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
 
@@ -123,7 +123,7 @@ class TableRenames:
             self._say_renamed(old, new)
             return reason
         if reason:  # the rows that say it are replaced
-            self.unsound.write_ahead([TableStatus.stale(new, target, reason, statement.text)])
+            self.status.write(self.spark, [TableStatus.stale(new, target, reason, statement.text)])
         self._copy(old, new, place, *rules)
         self.targets.changed(target)
         self.targets.copy_deletes(old, new, place)
@@ -137,7 +137,7 @@ class TableRenames:
         if self._has_target(new) and self.follows:
             kept = self.targets.truncate(target, new, place)
             self.say(new, OK, ends=GONE)
-        reason = self.unsound.reason(old)
+        reason = self.status.reason(self.spark, old)
         if reason:
             return f"renamed from {'.'.join(old)}: {reason}"
         return unordered(kept) if kept else None
@@ -229,7 +229,7 @@ class TableRenames:
             differ = [name for name in names if now.keeps(name) and former.mask(name) not in (None, now.mask(name))]
         if differ:
             return f"older rows have {', '.join(differ)} by the rules of {'.'.join(old)}"
-        reason = self.unsound.reason(old)
+        reason = self.status.reason(self.spark, old)
         return f"renamed from {'.'.join(old)}: {reason}" if reason else None
 
     def _copy(self, old: Name, new: Name, place: Place, former: TableRules, rules: TableRules) -> None:

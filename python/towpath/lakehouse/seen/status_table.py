@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from threading import Lock, RLock
+from threading import RLock
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.merging.jobs import SMALL, session_settings, settings_for
@@ -65,10 +65,10 @@ _SAME_TABLE = "(t.database IS NOT DISTINCT FROM s.database) AND t.{table} = s.{t
 
 
 class StatusTable:
-    """The table of states. Without a name nothing is written, and no state is known."""
+    """The table of states. Without a name nothing is written, and only the states of the batch are known."""
 
     def __init__(self, target: str | None, in_tasks: TaskMerges | None = None) -> None:
-        """Know nothing of the table.
+        """Know no state.
 
         Args:
             target: Its name or path, if there is one.
@@ -76,7 +76,12 @@ class StatusTable:
         """
         self.target = target
         self._table = OwnTable(target, in_tasks or TaskMerges(SPARK)) if target else None
-        self._lock = Lock()
+        self._known: dict[tuple[str, str], dict[str, str]] | None = None
+        self._lock = RLock()
+
+    def begin(self) -> None:
+        """A batch begins: other queries may have written states."""
+        self._known = None
 
     def write(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int = NO_BATCH) -> None:
         """Merge states.
@@ -84,12 +89,16 @@ class StatusTable:
         Without a batch they are written before the commits that they come from. If the driver ends in between, the
         batch is read again, but what the commit replaced cannot say it any more.
         """
-        if not found or self._table is None:
-            return
-        rows, same = status_rows(found, batch_id), _SAME_TABLE.format(table='"table"')
         with self._lock:
-            if not self._table.merge(spark, rows, struct_type(COLUMNS), same, _ASSIGNMENTS):
-                self._merge(spark, self._table.target, frame_of(spark, rows, struct_type(COLUMNS)))
+            if found and self._table is not None:
+                rows, same = status_rows(found, batch_id), _SAME_TABLE.format(table='"table"')
+                if not self._table.merge(spark, rows, struct_type(COLUMNS), same, _ASSIGNMENTS):
+                    self._merge(spark, self._table.target, frame_of(spark, rows, struct_type(COLUMNS)))
+            for one in found if batch_id == NO_BATCH else ():
+                if one.state != OK:
+                    states = self._wrong(spark).setdefault((one.database or "", one.table), {})
+                    states.pop(one.state, None)  # the last one is the newest
+                    states[one.state] = one.reason or one.state
 
     def _merge(self, spark: SparkSession, target: str, frame: DataFrame) -> None:
         create_or_evolve(spark, target, frame.schema)
@@ -119,10 +128,28 @@ class StatusTable:
         found = self._read(spark, is_there, "target", "last_batch", "unix_micros(updated_at) AS written_at")
         return {row["target"]: (row["last_batch"], row["written_at"]) for row in found}
 
-    def wrong(self, spark: SparkSession) -> dict[tuple[str, str], dict[str, str]]:
-        """The states but `ok` by table, each with why."""
-        found = self._read(spark, f"state <> '{OK}'", "state", "coalesce(reason, state) AS reason")
-        return {(row["database"], row["table"]): {row["state"]: row["reason"]} for row in found}
+    def reason(self, spark: SparkSession, name: tuple[str, str]) -> str | None:
+        """Why the target of a table does not equal it."""
+        with self._lock:
+            found = dict(self._wrong(spark).get(name, {}))
+        return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
+
+    def end(self, spark: SparkSession, name: tuple[str, str], states: Sequence[str]) -> None:
+        """States of a table do not hold any more."""
+        with self._lock:
+            known = self._wrong(spark).get(name, {})
+            if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
+                return
+            for state in states:
+                known.pop(state, None)
+            self.set_ok(spark, [name], states)
+
+    def _wrong(self, spark: SparkSession) -> dict[tuple[str, str], dict[str, str]]:
+        """The states of tables but `ok`: those of earlier batches, and those that this one has found, each with why."""
+        if self._known is None:
+            found = self._read(spark, f"state <> '{OK}'", "state", "coalesce(reason, state) AS reason")
+            self._known = {(row["database"], row["table"]): {row["state"]: row["reason"]} for row in found}
+        return self._known
 
     def set_ok(
         self,
@@ -142,50 +169,3 @@ class StatusTable:
         values["because"] = sql("reason = {reason}", reason=string(reason)) if reason else Sql("true")
         for database, name in tables:
             execute(spark, sql(template, database=string(database or ""), name=string(name), **values))
-
-
-class Unsound:
-    """The states of tables but `ok`: those that a batch has found so far, and those of earlier ones."""
-
-    def __init__(self, spark: SparkSession, status: StatusTable) -> None:
-        """Know nothing of earlier batches.
-
-        Args:
-            spark: The session.
-            status: The table of states.
-        """
-        self._spark, self._status = spark, status
-        self._known: dict[tuple[str, str], dict[str, str]] | None = None
-        self._lock = RLock()
-
-    def reason(self, name: tuple[str, str]) -> str | None:
-        """Why the target of a table does not equal it."""
-        with self._lock:
-            found = dict(self._states().get(name, {}))
-        return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
-
-    def write_ahead(self, found: Sequence[TableStatus]) -> None:
-        """Write states before the commits that they come from."""
-        with self._lock:
-            self._status.write(self._spark, found)
-            for one in found:
-                if one.state != OK:
-                    states = self._states().setdefault((one.database or "", one.table), {})
-                    states.pop(one.state, None)  # the last one is the newest
-                    states[one.state] = one.reason or one.state
-
-    def end(self, name: tuple[str, str], states: Sequence[str]) -> None:
-        """States of a table do not hold any more."""
-        with self._lock:
-            known = self._states().get(name, {})
-            if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
-                return
-            for state in states:
-                known.pop(state, None)
-            self._status.set_ok(self._spark, [name], states)
-
-    def _states(self) -> dict[tuple[str, str], dict[str, str]]:
-        """By table its states, the newest last, each with why."""
-        if self._known is None:
-            self._known = self._status.wrong(self._spark)
-        return self._known

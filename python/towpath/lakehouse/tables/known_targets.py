@@ -218,6 +218,7 @@ class KnownTargets:
         if self._first_batch is None:
             self._first_batch = batch_id
         self._stored = None  # `reprocess` may have created targets
+        self.status.begin()
 
     def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
         """Why the target of a table, when it is created now, does not have all rows.
