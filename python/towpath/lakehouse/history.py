@@ -21,7 +21,7 @@ from towpath.lakehouse.tables.tables import (
     append,
     create_or_evolve,
     create_with,
-    free_prefix,
+    free_name,
     optimize_in_turn,
     order_column,
     rename_column,
@@ -209,7 +209,7 @@ class _Names:
     @classmethod
     def beside(cls, columns: StructType) -> _Names:
         """Those of a history that is created."""
-        order, taken = free_prefix(columns), {name.lower() for name in columns.names}
+        order, taken = free_name(columns.names), {name.lower() for name in columns.names}
         return cls(order, {name: f"{order}{name}" if name in taken else name for name in _OWN})
 
 
@@ -244,7 +244,7 @@ def _values(spark: SparkSession, names: _Names) -> list[Column]:
 def _kept_free(spark: SparkSession, target: str, names: _Names, columns: StructType) -> _Names:
     """Rename the history's own columns whose names the table's columns have now."""
     taken = {name.lower() for name in columns.names}
-    order = free_prefix(columns, names.order)
+    order = free_name(columns.names, names.order)
     own = {name: f"{order}{name}" if used in taken or used != name else used for name, used in names.own.items()}
     for used, new in ((names.order, order), *((names.own[name], own[name]) for name in _OWN)):
         if used != new:

@@ -116,6 +116,6 @@ def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | No
         else column(field.name)
         for field in rows.schema
     )
-    order = sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=column(free_name(rows.schema, None)))
+    order = sql("CAST(NULL AS {type}) AS {order}", type=Sql(ORDER_TYPE), order=column(free_name(rows.columns)))
     deleted = [sql("CAST(NULL AS timestamp) AS {name}", name=column(soft_deletes))] if soft_deletes else []
     return rows.selectExpr(*columns, *deleted, order)

@@ -93,7 +93,7 @@ class TargetWriter:
         """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
         from pyspark.sql import functions as f
 
-        order = free_name(rows.select(f"{COLUMNS}.*").schema, None)
+        order = free_name(rows.select(f"{COLUMNS}.*").columns)
         names = [self.settings.soft_deletes] if self.settings.soft_deletes else []
         deleted = [f.lit(None).cast("timestamp").alias(name) for name in names]
         written = rows.select(f"{COLUMNS}.*", *deleted, f.col("order").alias(order))
@@ -109,9 +109,10 @@ class TargetWriter:
         from pyspark.sql.types import StructField, StructType, TimestampType
 
         existing = self.schema(spark)
-        order = (order_column(existing) if existing else None) or free_name(columns, existing)
+        names = [*columns.names, *(existing.names if existing else ())]
+        order = (order_column(existing) if existing else None) or free_name(names)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
-            order = rename_column(spark, self._target, order, free_name(columns, existing))
+            order = rename_column(spark, self._target, order, free_name(names))
             self.table.forget()
         own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
         if self.settings.soft_deletes:

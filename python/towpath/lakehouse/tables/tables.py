@@ -5,7 +5,7 @@ Everything is SQL, so no Python package of the table format is needed, and Spark
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -73,16 +73,9 @@ def _is_order(data_type: DataType) -> bool:
     return data_type.simpleString() == ORDER_TYPE
 
 
-def free_name(columns: StructType, existing: StructType | None) -> str:
-    """A name for the order values that no column has."""
-    taken = {name.lower() for name in [*columns.names, *(existing.names if existing else ())]}
-    numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
-    return next(name for name in (ORDER, *numbered) if name not in taken)
-
-
-def free_prefix(columns: StructType, current: str = ORDER) -> str:
+def free_name(columns: Iterable[str], current: str = ORDER) -> str:
     """A name for the order values with which no column's name begins: the current one if possible."""
-    taken = [name.lower() for name in columns.names]
+    taken = [name.lower() for name in columns]
     numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in (current, *numbered) if not any(one.startswith(name) for one in taken))
 
@@ -167,8 +160,13 @@ def create_or_evolve(
         raise ValueError(
             f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
         )
-    _add_columns(spark, target, added)
-    _change_types(spark, target, changed)
+    if added or changed:
+        _enable_features(spark, target, **(of_target.for_wider_types if changed else {}))
+    if added:
+        _alter(spark, target, sql("ADD COLUMNS ({columns})", columns=definitions(added)))
+    for one in changed:
+        new_type = Sql(one.dataType.simpleString())
+        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(one.name), type=new_type))
 
 
 def _create(spark: SparkSession, target: str, columns: StructType, settings: TableSettings) -> None:
@@ -296,20 +294,6 @@ def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql
     return sql(
         template, format=Sql(of_target.name), layout=layout, properties=properties(property_texts.written(settings))
     )
-
-
-def _add_columns(spark: SparkSession, target: str, added: list[StructField]) -> None:
-    if added:
-        _enable_features(spark, target)
-        _alter(spark, target, sql("ADD COLUMNS ({columns})", columns=definitions(added)))
-
-
-def _change_types(spark: SparkSession, target: str, changed: list[StructField]) -> None:
-    if changed:
-        _enable_features(spark, target, **format_of(spark, target).for_wider_types)
-    for one in changed:
-        new_type = Sql(one.dataType.simpleString())
-        _alter(spark, target, sql("ALTER COLUMN {name} TYPE {type}", name=column(one.name), type=new_type))
 
 
 def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
