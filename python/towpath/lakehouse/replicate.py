@@ -185,7 +185,8 @@ def replicate(
     place, log = arguments.place("checkpoint", checkpoint), log_table(given.status)
     own = (given.ddl, given.dead_letters, given.quarantined_in, given.status, log, given.watermarks, place)
     known = KnownTargets(Targets(target, filter(None, own), given.companions), given)
-    create_targets(messages.sparkSession, rows, known)
+    if rows:
+        create_targets(messages.sparkSession, rows, known)
     apply = Replicator(known)
     if metrics is not None:
         return for_each_batch(events, apply, query)

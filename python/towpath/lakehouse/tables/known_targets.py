@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -33,8 +32,6 @@ from towpath.lakehouse.tables.targets import Targets, argument_name, companion, 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
-
-_log = logging.getLogger("towpath.spark")
 
 
 class KnownTargets:
