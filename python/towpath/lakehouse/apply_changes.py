@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
+from towpath.lakehouse.argument_types import OfOneTable
 from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Unpack
 
-    from towpath.lakehouse.argument_types import OfOneStream, OfOneTable
+    from towpath.lakehouse.argument_types import OfOneStream
     from towpath.lakehouse.arguments import Place
 
 
@@ -117,38 +118,17 @@ def apply_changes(
     return for_each_batch(changes, apply, query)
 
 
-def applier(
-    target: Place,
-    keys: Sequence[str] | None = None,
-    *,
-    dead_letters: Place | None = None,
-    status: Place | None = None,
-    evolve: bool = True,
-    forget_after: str = "7 days",
-    table_properties: Mapping[str, str] | None = None,
-    cluster_by: Sequence[str] = (),
-    optimize_every: int | None = 50,
-    soft_deletes: str | None = None,
-) -> Applier:
+def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[OfOneTable]) -> Applier:
     """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
 
     Raises:
         ValueError: An argument is wrong.
+        TypeError: `apply_changes` has no argument of this name.
     """
-    given = ReplicateOptions.of(
-        "auto",
-        {},
-        dead_letters=dead_letters,
-        status=status,
-        evolve=evolve,
-        forget_after=forget_after,
-        table_properties=table_properties,
-        optimize_every=optimize_every,
-        soft_deletes=soft_deletes,
-        merge=SPARK,
-    )
-    settings = replace(given.settings, cluster_by=tuple(arguments.columns("cluster_by", cluster_by)))
+    if unknown := options.keys() - OfOneTable.__annotations__.keys():
+        raise TypeError(f"applier has no argument {min(unknown)}")
+    cluster_by = arguments.columns("cluster_by", options.pop("cluster_by", ()))
+    given = ReplicateOptions.of("auto", {}, merge=SPARK, **options)
     aside = Aside(given.dead_letters) if given.dead_letters else None
-    return Applier(
-        arguments.target(target), arguments.columns("keys", keys), aside, settings, StatusTable(given.status)
-    )
+    settings, status = replace(given.settings, cluster_by=tuple(cluster_by)), StatusTable(given.status)
+    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
