@@ -373,46 +373,34 @@ def _same_type(one: StructField, other: StructField) -> bool:
     return one.dataType.simpleString() == other.dataType.simpleString()
 
 
+_HELD = {
+    "float": ("tinyint", "smallint"),
+    "double": ("tinyint", "smallint", "int", "float"),  # it represents integers of up to 53 bits exactly
+    "timestamp_ntz": ("date",),
+    "string": (*INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean"),
+}
+"""The types whose values a column of a type can store, beside numbers with digits."""
+
+
 def common_type(old: DataType, wanted: DataType) -> DataType | None:
     """The type to change a column to so that it can store the values of both types; None if there is none.
 
     A string column stays one: it can store numbers, dates and times as text, but not binary values.
     """
-    from pyspark.sql.types import DateType, DecimalType, DoubleType, FloatType, StringType, TimestampNTZType
+    from pyspark.sql.types import DecimalType, StringType
 
-    one, other = old.simpleString(), wanted.simpleString()
-    if one in INTEGERS and other in INTEGERS:
-        return old if INTEGERS[one] >= INTEGERS[other] else wanted
-    if digits := _common_digits(old, wanted):
-        return DecimalType(*digits) if sum(digits) and digits[0] <= 38 else None
-    if {one, other} == {"float", "double"}:
-        return DoubleType()
-    # A double represents integers of up to 53 bits exactly, a float of up to 24.
-    if (other == "double" and INTEGERS.get(one, 99) <= 10) or (one == "double" and INTEGERS.get(other, 99) <= 10):
-        return DoubleType()
-    if isinstance(old, FloatType) and other in ("tinyint", "smallint"):
+    one, other, known, new = old.simpleString(), wanted.simpleString(), _digits(old), _digits(wanted)
+    if known and new:
+        if one in INTEGERS and other in INTEGERS:
+            return old if known >= new else wanted
+        whole, scale = max(known[0], new[0]), max(known[1], new[1])
+        return DecimalType(whole + scale, scale) if 0 < whole + scale <= 38 else None
+    is_text = isinstance(old, StringType)
+    if other in _HELD.get("string" if is_text else one, ()):
         return old
-    if isinstance(old, DateType) and isinstance(wanted, TimestampNTZType):
-        return wanted
-    if isinstance(old, TimestampNTZType) and isinstance(wanted, DateType):
+    if is_text and isinstance(wanted, DecimalType | StringType):
         return old
-    printable = (*INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean")
-    if isinstance(old, StringType) and (other in printable or isinstance(wanted, DecimalType | StringType)):
-        return old
-    return None
-
-
-def _common_digits(old: DataType, wanted: DataType) -> tuple[int, int] | None:
-    """Precision and scale of the decimal that can store both, if at least one of them is a decimal."""
-    from pyspark.sql.types import DecimalType
-
-    if not isinstance(old, DecimalType) and not isinstance(wanted, DecimalType):
-        return None
-    one, other = _digits(old), _digits(wanted)
-    if one is None or other is None:
-        return None
-    whole, scale = max(one[0], other[0]), max(one[1], other[1])
-    return whole + scale, scale
+    return wanted if one in _HELD.get(other, ()) and other not in ("float", "string") else None
 
 
 def _digits(data_type: DataType) -> tuple[int, int] | None:
