@@ -186,14 +186,7 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _finish(spark: SparkSession, aside: Aside, done: Sql, recorded: Sequence[int]) -> None:
-    """Mark what was processed as done.
-
-    Args:
-        spark: The session.
-        aside: The table of dead letters, or of messages in quarantine.
-        done: True for what was processed.
-        recorded: When that was recorded. A query that runs may have committed more by now.
-    """
+    """Mark what was processed as done, by when it was recorded: a query that runs may have committed more by now."""
     for first in range(0, len(recorded), _MOST_TIMES):
         micros = recorded[first : first + _MOST_TIMES]
         times = comma_separated(Sql(f"timestamp_micros({one})") for one in micros)

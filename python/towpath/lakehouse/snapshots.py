@@ -36,12 +36,7 @@ _log = logging.getLogger("towpath.spark")
 
 
 def create_targets(spark: SparkSession, snapshots: Mapping[str, Snapshot], known: KnownTargets) -> None:
-    """Create the targets that do not exist, and write their states.
-
-    Args:
-        spark: The session.
-        snapshots: The rows by the name of the table.
-        known: The targets of the query.
+    """Create the targets of tables that do not exist, and write their states.
 
     Raises:
         ValueError: A table has no target, or its snapshot lacks a column.
@@ -102,13 +97,7 @@ def checked_snapshots(value: Any) -> dict[str, Snapshot]:
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:
-    """Rows of a table with an empty order value: they are older than every change.
-
-    Args:
-        rows: The table's columns.
-        wanted: Columns are cast to the types that they have here.
-        soft_deletes: The column for the time of deletions, which is null.
-    """
+    """Rows with the types of the columns `wanted`, and an empty order value: they are older than every change."""
     types = {field.name.lower(): field.dataType.simpleString() for field in wanted or ()}
     columns = (
         sql("CAST({name} AS {type}) AS {name}", name=column(field.name), type=Sql(types[field.name.lower()]))

@@ -218,12 +218,7 @@ class TableRules:
                 raise ValueError(f"columns: {table}: the column {name} of the primary key cannot be left out or masked")
 
     def in_target(self, action: Action, before: TableRules) -> Action | str | None:
-        """Return what an action of a statement does to the target; None if nothing, a text says why it is stale.
-
-        Args:
-            action: The action.
-            before: The rules before it. These are those after it.
-        """
+        """Return what an action before these rules does to the target; None if nothing, a text says why it is stale."""
         if isinstance(action, RenameColumn):
             if not before.keeps(action.old):
                 return None

@@ -85,8 +85,8 @@ def write_dead_letters(
 
     Args:
         rejected: The changes that cannot be applied, or the events that cannot be read.
-        aside: The table of dead letters.
-        origin: The table that the rows are missing in.
+        aside: Their table.
+        origin: The table that lacks them.
         default: Kind and reason of those that were decoded without an error.
         problem: The beginning of the error's text.
 

@@ -68,12 +68,7 @@ class StatusTable:
     """The table of states. Without a name nothing is written, and only the states of the batch are known."""
 
     def __init__(self, target: str | None, in_tasks: TaskMerges | None = None) -> None:
-        """Know no state.
-
-        Args:
-            target: Its name or path, if there is one.
-            in_tasks: Which tables may be merged with delta-rs; None: no table.
-        """
+        """Know no state. Without `in_tasks` delta-rs does not write the table."""
         self.target = target
         self._table = OwnTable(target, in_tasks or TaskMerges(SPARK)) if target else None
         self._known: dict[tuple[str, str], dict[str, str]] | None = None

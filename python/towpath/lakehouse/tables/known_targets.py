@@ -129,14 +129,7 @@ class KnownTargets:
     def of_other_case(
         self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
     ) -> list[tuple[str, str]]:
-        """The tables that a name without a target may mean: some servers store names in lower case.
-
-        Args:
-            spark: The session.
-            known: Returns the tables that are known.
-            database: The database.
-            table: The name.
-        """
+        """The known tables that a name without a target may mean: some servers store names in lower case."""
         if self._has_target(spark, database, table):
             return []
         folded = (database.lower(), table.lower())

@@ -26,29 +26,21 @@ class OwnTable:
     """A table of a query that delta-rs writes if it may."""
 
     def __init__(self, target: str, in_tasks: TaskMerges) -> None:
-        """Know nothing of the table.
-
-        Args:
-            target: Its name or path.
-            in_tasks: Which tables may be merged with delta-rs.
-        """
+        """Know nothing of the table."""
         self.target, self._in_tasks = target, in_tasks
         self._is_prepared = False
 
     def merge(
         self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
     ) -> bool:
-        """Merge rows with delta-rs, if that is possible.
+        """Merge rows with delta-rs, if that is possible. Returns whether they were merged.
 
         Args:
             spark: The session.
-            rows: The rows.
+            rows: The rows `s`.
             schema: Their columns, which the table gets.
-            same: Whether a stored row `t` and a new one `s` are the same, in delta-rs' SQL.
+            same: Whether a stored row `t` and a new one are the same, in delta-rs' SQL.
             updates: The new values of a stored row by column; without them, a row that is stored stays.
-
-        Returns:
-            Whether the rows were merged.
         """
         if not self._in_tasks.may_in_driver(spark, self.target):
             return False
@@ -88,13 +80,7 @@ class LogTable(OwnTable):
     """A table to which rows are appended that it does not have yet."""
 
     def __init__(self, target: str, identity: Sequence[str], in_tasks: TaskMerges) -> None:
-        """Know nothing of the table.
-
-        Args:
-            target: Its name or path.
-            identity: The columns that identify a row.
-            in_tasks: Which tables may be merged with delta-rs.
-        """
+        """Know nothing of the table; `identity`: the columns that identify a row."""
         super().__init__(target, in_tasks)
         self._identity = tuple(identity)
 

@@ -34,14 +34,7 @@ class TableColumns:
     """The columns and the key of a table in one batch."""
 
     def __init__(self, spark: SparkSession, known: KnownTargets, table: SourceTable, target: str) -> None:
-        """Read what the target and its properties say.
-
-        Args:
-            spark: The session.
-            known: The targets of the query.
-            table: The table.
-            target: Its target, which need not exist.
-        """
+        """Read what the target and its properties say, if it exists."""
         self._spark, self._known, self._table, self._target = spark, known, table, target
         self._options = known.options
         self.existing = known.table(target).schema(spark)
@@ -118,11 +111,7 @@ class TableColumns:
         return CarriedReader(decoder, change_schema(kind), self.sources, tuple(self.added))
 
     def _decoder(self, now: StructType) -> ChangeDecoder:
-        """The decoder of the table's messages.
-
-        Args:
-            now: The current columns.
-        """
+        """The decoder of the table's messages, which have these columns now."""
         from pyspark.sql.types import StructField, StructType
 
         types = {one.name.lower(): one.dataType for one in now}

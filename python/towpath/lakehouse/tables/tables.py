@@ -130,12 +130,6 @@ def create_or_evolve(
 ) -> None:
     """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
 
-    Args:
-        spark: The session.
-        target: The table's catalog name or path.
-        columns: The columns that are going to be written.
-        settings: How the table is created, and whether an existing one may be changed.
-
     Raises:
         ValueError: A column has no type that can store both the old and the new values, or the schema would have to
             change and must not. Nothing has been changed then.
@@ -228,14 +222,7 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
 
 
 def replace_with(spark: SparkSession, target: str, rows: DataFrame, settings: Mapping[str, str]) -> None:
-    """Replace a table by rows, in one transaction. It is created if it does not exist.
-
-    Args:
-        spark: The session.
-        target: The table that is replaced. It is clustered and partitioned as it was.
-        rows: The rows.
-        settings: Properties of the new table.
-    """
+    """Replace a table by rows, in one transaction, or create it. It is clustered and partitioned as it was."""
     template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {view}"
     of_target = format_of(spark, target)
     layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
@@ -414,14 +401,7 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
 
 
 def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
-    """Append rows to a table, which is created if needed. Rows whose identity it already has are skipped.
-
-    Args:
-        rows: The rows.
-        target: The table.
-        identity: The columns that identify a row.
-        counts: True for the rows of the table that count. None: all of them.
-    """
+    """Append rows to a table, which is created if needed, without those whose identity a row of it has that counts."""
     spark = rows.sparkSession
     create_or_evolve(spark, target, rows.schema)
     known = spark.read.table(table(target))

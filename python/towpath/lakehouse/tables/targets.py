@@ -60,11 +60,9 @@ def sibling(target: str, name: str) -> str:
 
 
 def companion(target: str, suffix: str) -> str:
-    """The target of a table that belongs to another one, such as its tombstones.
+    """The target of a table that belongs to another one, such as its tombstones; `suffix`: one of `COMPANIONS`.
 
-    Args:
-        target: A path, or a name as the user wrote it.
-        suffix: One of `COMPANIONS`: no source table has a target from a template that ends with it.
+    No source table has a target from a template that ends with it.
     """
     return suffixed(target, f"__{suffix}")
 

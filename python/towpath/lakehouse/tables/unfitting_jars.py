@@ -18,12 +18,7 @@ class UnfittingJarError(RuntimeError):
 
 
 def unfitting_jar(spark: str, error: BaseException) -> UnfittingJarError | None:
-    """The error to raise in place of one of Java; None if it has another cause.
-
-    Args:
-        spark: The session's version of Spark.
-        error: What Spark raised.
-    """
+    """The error to raise in place of one of Java; None if it has another cause. `spark`: the session's version."""
     text = str(error)
     if missing := _MISSING.search(text):
         name = missing[1]
