@@ -15,6 +15,7 @@ from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside, is_of, timestamp
 from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus
 from towpath.lakehouse.snapshots import as_oldest
+from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.property_texts import OWN
 from towpath.lakehouse.tables.sql import Sql, expressions, now, sql, table
@@ -22,7 +23,6 @@ from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
     create_with,
-    drop,
     replace_with,
     schema_of,
     settings_of,
@@ -182,7 +182,7 @@ def _build(
         _replace(spark, target, new, followed, others)
     finally:
         for name in (new, companion(new, "tombstones")):
-            drop(spark, name)
+            format_of(spark, name).drop(spark, name)
 
 
 def _others(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:

@@ -130,7 +130,7 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     """Both counts, the worse state, and the rest of the second."""
     worse = max(first, second, key=lambda one: STATES.index(one.state))
     worse = second if first.state in second.ends else worse
-    times = [time for time in (first.last_event_time, second.last_event_time) if time is not None]
+    times = filter(None, (first.last_event_time, second.last_event_time))
     seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
     return replace(
         worse,

@@ -57,11 +57,6 @@ class Format:
         clustered, partitioned = detail["clusteringColumns"] or (), detail["partitionColumns"] or ()
         return self.clustering(clustered) if clustered else _clause("PARTITIONED BY", map(column, partitioned))
 
-    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
-        """Properties of which Spark hides no value, if there is a statement that shows them."""
-        found: Mapping[str, str] = delta_detail(spark, target)["properties"]
-        return found
-
     def is_setting(self, property_name: str) -> bool:
         """Whether a property may be given to another table."""
         internal = ("columnMapping.maxColumnId", "minReaderVersion", "minWriterVersion", "feature.", "rowTracking")
@@ -85,9 +80,9 @@ class Format:
         """Merge a table's small files."""
         execute(spark, sql("OPTIMIZE {table}", table=table(target)))
 
-    def drop(self, target: str) -> Sql:
-        """The statement that removes a table with its files."""
-        return sql("DROP TABLE IF EXISTS {table}", table=table(target))
+    def drop(self, spark: SparkSession, target: str) -> None:
+        """Remove a table with its files, if it exists."""
+        execute(spark, sql("DROP TABLE IF EXISTS {table}", table=table(target)))
 
 
 def delta_detail(spark: SparkSession, target: str) -> Row:
@@ -131,9 +126,6 @@ class _Iceberg(Format):
         columns = [row["col_name"] for row in _section(described, "# Partition Information")[1:]]
         return _clause("PARTITIONED BY", map(Sql, transforms or columns))
 
-    def unhidden_properties(self, spark: SparkSession, target: str) -> Mapping[str, str]:
-        return {}
-
     def is_setting(self, property_name: str) -> bool:
         return property_name.startswith(("write.", "read.", "commit.", "history.", "format-version"))
 
@@ -162,8 +154,8 @@ class _Iceberg(Format):
         )
         execute(spark, statement)
 
-    def drop(self, target: str) -> Sql:
-        return sql("DROP TABLE IF EXISTS {table} PURGE", table=table(target))
+    def drop(self, spark: SparkSession, target: str) -> None:
+        execute(spark, sql("DROP TABLE IF EXISTS {table} PURGE", table=table(target)))
 
 
 DELTA, ICEBERG = Format(), _Iceberg()

@@ -18,7 +18,7 @@ from towpath.lakehouse.merging.retries import is_being_created, with_retries
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.batch_messages import computed
 from towpath.lakehouse.tables import property_texts
-from towpath.lakehouse.tables.formats import DELTA, Format, format_of
+from towpath.lakehouse.tables.formats import DELTA, Format, delta_detail, format_of
 from towpath.lakehouse.tables.property_texts import HIDDEN, OWN
 from towpath.lakehouse.tables.sessions import hadoop_path
 from towpath.lakehouse.tables.sql import (
@@ -304,8 +304,8 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     """
     shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
     found = {row["key"]: row["value"] for row in shown}
-    if property_texts.hidden(found):  # those that a former version wrote, or with other settings of the session
-        found |= format_of(spark, target).unhidden_properties(spark, target)
+    if property_texts.hidden(found) and format_of(spark, target) is DELTA:  # by settings of the session
+        found |= delta_detail(spark, target)["properties"]
     if names := property_texts.hidden(found):
         raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
     return property_texts.read(found)
@@ -412,11 +412,6 @@ def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: S
     # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.
     with ExitStack() as held:
         append(spark, target, computed(new, held, in_driver=False))
-
-
-def drop(spark: SparkSession, target: str) -> None:
-    """Remove a table of a catalog, if it exists."""
-    execute(spark, format_of(spark, target).drop(target))
 
 
 def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
