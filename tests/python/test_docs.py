@@ -81,7 +81,7 @@ RUN = {
     "start.md": "tests/python/test_readme.py, tests/spark/test_spark_docs.py",
     "from-from-json.md": "tests/spark/test_spark_docs.py",
     "source.md": "tests/spark/test_spark_docs.py",
-    "spark.md": "tests/spark/test_spark_docs.py, tests/spark/test_column.py",
+    "spark.md": "tests/spark/test_spark_docs.py, tests/spark/test_column.py, tests/lakehouse/test_lakehouse_docs.py",
     "kafka.md": "tests/lakehouse/test_kafka_source.py",
     **dict.fromkeys(
         ("lakehouse/index.md", "lakehouse/order.md", "lakehouse/statements.md", "lakehouse/operations.md"),

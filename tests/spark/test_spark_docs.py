@@ -176,7 +176,12 @@ def test_every_block_of_the_documents_is_run_by_some_test():
             "FROM from_cdc",
             "Observation",
             "progress_listener",
+            "Window",
         ],
+        "docs/lakehouse/index.md": ['lake + "/{database}/{table}"', "apply_changes", "ice.{database}"],
+        "docs/lakehouse/order.md": ["_towpath.offset"],
+        "docs/lakehouse/statements.md": ["state <> 'ok'"],
+        "docs/lakehouse/operations.md": ["towpath.spark.reprocess"],
         "docs/start.md": ["towpath.Decoder(", "SparkSession"],
         "docs/from-from-json.md": ["from_json", "towpath.spark.decode"],
     }
