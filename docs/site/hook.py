@@ -76,7 +76,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def _examples() -> str:
-    parts = ["# Examples\n\nPrograms in the folder `examples` of the repository.\n"]
+    parts = [(ROOT / "examples" / "README.md").read_text(encoding="utf-8")]
     for title, (language, paths) in EXAMPLES.items():
         parts.append(f"## {title}\n")
         for file in (file for path in paths for file in _files(ROOT / path)):

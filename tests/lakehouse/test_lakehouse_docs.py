@@ -93,14 +93,14 @@ def run_example(*arguments, settings, folder):
     ],
     ids=["some", "all"],
 )
-def test_the_example_runs_as_the_readme_says(tmp_path, tables):
+def test_the_example_prints_what_its_readme_says(tmp_path, tables):
     """With a broker of its own, a relative path, and a table without a primary key."""
     # Its session has Spark's defaults; these settings make a short run start sooner.
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
     arguments = ["--lake", "lake", *tables]
     ran = run_example(*arguments, settings=tmp_path, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    [shown] = [text for text in blocks("README.md", "text") if "shop_a/pkmove" in text]
+    [shown] = [text for text in blocks("examples/README.md", "text") if "shop_a/pkmove" in text]
     (shown_counts, shown_rows), (counts, rows) = (text.strip().split("\n\n") for text in (shown, ran.stdout))
     assert rows == shown_rows
     assert set(counts.splitlines()) <= set(shown_counts.splitlines())

@@ -13,7 +13,7 @@ from towpath.cli import parser
 from towpath.cli.command import VERBS
 
 PAGES = sorted(ROOT.glob("docs/**/*.md"))
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *PAGES])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), ROOT / "examples" / "README.md", *PAGES])
 OF_THE_SITE = {"api.md": ["columns.md", "parameters.md"]}
 """Pages that are made with the site, and the page that may link to them: it is made from the code too."""
 
