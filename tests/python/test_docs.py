@@ -147,7 +147,7 @@ def test_the_promises_name_files_that_exist():
 
 def test_the_guarantees_of_the_lakehouse_name_tests_that_exist():
     named = set(re.findall(r"`(test_\w+(?:\.py)?)`", (ROOT / "docs" / "lakehouse" / "order.md").read_text()))
-    files = {path.name: path.read_text() for path in (ROOT / "tests" / "lakehouse").glob("test_*.py")}
+    files = {path.name: path.read_text() for path in (ROOT / "tests" / "lakehouse").rglob("test_*.py")}
     tests = {name for text in files.values() for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
     assert len(named) > 10
     assert named <= files.keys() | tests
