@@ -7,13 +7,11 @@ import pyarrow as pa
 import pytest
 
 import towpath
-from lake_cases import WAYS, in_soak, together
-from lake_topic import TYPES, Topic, canal, row
-from spark_rows import of_spark
+from lake_cases import Together
+from lake_topic import Topic, canal, row
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.following.carried_rows import typed_value
+from towpath.lakehouse.following.carried_rows import are_changed, typed_value
 from towpath.lakehouse.following.converted_values import is_converted, relabelled
-from towpath.lakehouse.following.followed_targets import FollowedTargets
 from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.merging import by_tasks
 from towpath.lakehouse.merging.target_writer import TargetWriter
@@ -22,23 +20,14 @@ from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.status import REMOVED, TableStatus
 from towpath.lakehouse.seen.status_table import StatusTable
-from towpath.lakehouse.statements import Column
+from towpath.lakehouse.statements import Column, read_statements
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, column, string
 from towpath.lakehouse.tables.targets import Targets
 
-BOTH_WAYS = pytest.mark.parametrize("merge", WAYS)
+together = Together()
 
 CODES = {"code": "varchar(9)", "v": "int"}
-
-
-def statement(at, table, sql, second=5, kind="ALTER", **more):
-    return canal(at, kind, table, sql=sql, second=second, **more)
-
-
-def in_one(*messages):
-    """Several messages in one of Kafka's."""
-    return {**messages[0], "value": b"\n".join(one["value"] for one in messages)}
 
 
 def coded(topic, table):
@@ -65,25 +54,6 @@ def test_a_moved_row_without_all_columns_is_a_dead_letter(topic):
     yield [canal(1, "UPDATE", "partial", {"id": "2", "a": "3"}, types, old={"id": "1", "a": "1"})]
     assert topic.rows("partial") == []
     assert [one["table"] for one in topic.load("dead").collect()] == ["partial"]
-
-
-GIVEN = dict.fromkeys(("shop.grown", "shop.renamed"), "id int, name string")
-
-
-@together.having(schemas=GIVEN)
-def test_statements_about_a_table_whose_columns_are_given(topic):
-    """As for messages of Maxwell, which declare no types."""
-    yield [canal(at, "INSERT", table, row(1, "x"), types=None) for at, table in enumerate(["grown", "renamed"])]
-    yield [
-        statement(2, "grown", "ALTER TABLE grown ADD COLUMN n int DEFAULT 5"),
-        canal(3, "INSERT", "grown", row(2, "y") | {"n": "7"}, types=None, second=6),
-        statement(4, "renamed", "ALTER TABLE renamed RENAME COLUMN name TO title"),
-        canal(5, "INSERT", "renamed", {"id": "2", "title": "y"}, types=None, second=6),
-    ]
-    yield [canal(6, "UPDATE", "grown", row(1, "x") | {"n": "8"}, types=None, old={"n": "5"}, second=7)]
-    assert {one["id"]: one["n"] for one in topic.rows("grown")} == {1: 8, 2: 7}
-    assert {one["id"]: one["title"] for one in topic.rows("renamed")} == {1: "x", 2: "y"}
-    assert {one["state"] for one in topic.states().values()} == {"ok"}
 
 
 CONVERTED = [
@@ -142,6 +112,22 @@ def test_values_that_another_type_converts(spark):
     assert [case for case, is_true in zip(cases, found, strict=True) if is_true] == CONVERTED
 
 
+ALTERED = [
+    ("'x'", "varchar(20) GENERATED ALWAYS AS (concat(id, '')) STORED", True),
+    ("CAST(NULL AS string)", "varchar(20) NOT NULL", True),
+    ("'x'", "varchar(20) NOT NULL DEFAULT 'x'", False),
+    ("0", "int AUTO_INCREMENT", True),
+    ("1", "int AUTO_INCREMENT", False),
+]
+"""A value, the new definition of its column, and whether MySQL computes, fills or numbers it."""
+
+
+def test_values_that_another_definition_changes(spark):
+    actions = [read_statements(f"ALTER TABLE t MODIFY v {new}", "shop", "t") for _, new, _ in ALTERED]
+    cells = [are_changed(Sql(value), action.column) for (value, *_), [action] in zip(ALTERED, actions, strict=True)]
+    assert list(spark.range(1).selectExpr(*cells).first()) == [changed for *_, changed in ALTERED]
+
+
 def test_labels_get_another_order_or_case(spark):
     random_ = random.Random(53)
     cells, wanted = [], []
@@ -158,116 +144,15 @@ def test_labels_get_another_order_or_case(spark):
     assert list(spark.range(1).selectExpr(*cells).first()) == wanted
 
 
-@together
-def test_a_statement_that_converts_values_makes_its_table_stale(topic):
-    """MySQL rounds, cuts and pads them without a message."""
-    tables = {"rounded": "datetime(6)", "exact": "datetime"}
-    yield [
-        canal(
-            at,
-            "INSERT",
-            name,
-            {"id": "1", "v": "2024-01-01 00:00:00.5"[: 19 + 2 * (at == 0)]},
-            {"id": "int", "v": kind},
-        )
-        for at, (name, kind) in enumerate(tables.items())
-    ]
-    yield [statement(9 + at, name, f"ALTER TABLE {name} CHANGE v v datetime") for at, name in enumerate(tables)]
-    assert [topic.states()[name]["state"] for name in tables] == ["stale", "ok"]
-
-
-@in_soak
-def test_a_column_that_is_generated_numbered_or_without_nulls_makes_its_table_stale(topic):
-    """MySQL computes the values, numbers rows that have 0, or replaces nulls, without a message."""
-    changes = {
-        "computed": "MODIFY name varchar(20) GENERATED ALWAYS AS (concat(id, '')) STORED",
-        "nulls": "MODIFY name varchar(20) NOT NULL",
-        "values": "MODIFY name varchar(20) NOT NULL DEFAULT 'x'",
-        "zero": "MODIFY id int AUTO_INCREMENT",
-        "numbered": "MODIFY id int AUTO_INCREMENT",
-    }
-    rows = {"nulls": row(1, None), "zero": row(0, "x")}
-    yield [canal(at, "INSERT", name, rows.get(name, row(1, "x"))) for at, name in enumerate(changes)]
-    yield [statement(9 + at, name, f"ALTER TABLE {name} {change}") for at, (name, change) in enumerate(changes.items())]
-    assert [topic.states()[name]["state"] for name in changes] == ["stale", "stale", "ok", "stale", "ok"]
-
-
-@together.having(keys={"shop.given": ["id"]})
-def test_another_primary_key_makes_its_table_stale(topic):
-    """Messages without a key of their own are merged by that of the target."""
-    changes = {
-        "keyless": "DROP PRIMARY KEY",
-        "given": "DROP PRIMARY KEY",
-        "wider": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, name)",
-        "equal": "ADD PRIMARY KEY (ID), DROP PRIMARY KEY",
-    }
-    yield [canal(at, "INSERT", name, row(1, "x")) for at, name in enumerate(changes)]
-    yield [
-        message
-        for at, (name, change) in enumerate(changes.items())
-        for message in (
-            statement(10 + 2 * at, name, f"ALTER TABLE {name} {change}"),
-            canal(11 + 2 * at, "INSERT", name, row(1, "y"), second=6, pkNames=None),
-        )
-    ]
-    states = topic.states()
-    assert [states[name]["state"] for name in changes] == ["stale", "ok", "stale", "ok"]
-    assert states["keyless"]["reason"] == "the primary key was dropped; rows are merged by (id)"
-
-
-@together
-def test_statements_with_names_in_another_case(topic):
-    """With lower_case_table_names rows have names in lower case, and statements those that somebody wrote."""
-    tables = ["added", "emptied", "gone", "other", "kept"]
-    yield [canal(at, "INSERT", table, row(1, "x")) for at, table in enumerate(tables)]
-    yield [
-        statement(10, "ADDED", "ALTER TABLE ADDED ADD COLUMN n int DEFAULT 5"),
-        canal(11, "TRUNCATE", "Emptied", types=None, sql="TRUNCATE TABLE Emptied", pkNames=None, second=5),
-        statement(12, "GONE", "DROP TABLE GONE", kind="ERASE"),
-        # On a server that distinguishes case this is another table.
-        statement(13, "Kept", "CREATE TABLE Kept (id int PRIMARY KEY)", kind="CREATE"),
-        statement(14, "OTHER", "ALTER TABLE OTHER ADD INDEX (name)"),
-    ]
-    states = {name: status["state"] for name, status in topic.states().items() if name in tables}
-    assert states == {"added": "stale", "emptied": "stale", "gone": "stale", "other": "ok", "kept": "ok"}
-
-
-@in_soak
-def test_a_column_that_is_dropped_and_added_in_another_case(topic):
-    yield [canal(0, "INSERT", "a", row(1, "old"))]
-    yield [
-        statement(1, "a", "ALTER TABLE a DROP COLUMN NAME"),
-        statement(2, "a", "ALTER TABLE a ADD COLUMN name varchar(20)", second=6),
-        canal(3, "INSERT", "a", row(2, "new"), second=7),
-    ]
-    assert topic.names("a") == {1: None, 2: "new"}
-    assert topic.states()["a"]["state"] == "ok"
-
-
-@together
-def test_a_column_that_is_added_unless_it_exists(topic):
-    """MariaDB's statement does nothing if the table has the column."""
-    tables = {"has": {"id": "1", "name": None}, "full": row(1, "x"), "lacks": {"id": "1"}}
-    yield [
-        canal(at, "INSERT", table, values, {name: TYPES[name] for name in values})
-        for at, (table, values) in enumerate(tables.items())
-    ]
-    added = "ADD COLUMN IF NOT EXISTS name varchar(20) DEFAULT 'd'"
-    yield [statement(9 + at, table, f"ALTER TABLE {table} {added}") for at, table in enumerate(tables)]
-    assert [topic.names(table) for table in tables] == [{1: None}, {1: "x"}, {1: "d"}]
-    assert [topic.states()[table]["state"] for table in tables] == ["stale", "ok", "ok"]
-
-
-@BOTH_WAYS
-def test_shards_of_a_target_have_dead_letters_of_their_own(spark, tmp_path, merge):
+def test_shards_of_a_target_have_dead_letters_of_their_own(spark, tmp_path):
     topic = Topic(spark, tmp_path)
     topic.target = {re.compile(r"shop\.t_\d+"): f"{topic.lake}/shop/t"}
     dated = {"id": "int", "day": "date"}
     bad = [canal(at, "INSERT", f"t_{at}", {"id": str(at), "day": "0000-00-00"}, dated) for at in range(4)]
-    topic.replicate(*bad, merge=merge, zero_date="error")
+    topic.replicate(*bad, zero_date="error")
     letters = topic.load("dead").orderBy("offset").collect()
     assert [(one["offset"], one["table"]) for one in letters] == [(at, f"t_{at}") for at in range(4)]
-    towpath.spark.reprocess(spark, dead_letters=topic.options["dead_letters"], zero_date="null")
+    topic.reprocess(zero_date="null")
     assert sorted(one["id"] for one in topic.rows("t")) == [0, 1, 2, 3]
 
 
@@ -277,17 +162,16 @@ def test_messages_whose_target_was_refused_wait_for_one(spark, tmp_path, caplog)
     for at, database, table in ((0, "s_t", "u"), (1, "s", "t_u")):
         message = canal(at, "INSERT", table, row(at, database), database=database)
         towpath.spark.replicate(topic.frame(message), shared, "canal-json", **topic.options)
-    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
 
     def waiting():
         return [one["table"] for one in topic.load("dead_quarantine").filter("done_at IS NULL").collect()]
 
     for target in (None, {"s_t.u": f"{topic.lake}/s_t_u"}):
-        towpath.spark.reprocess(spark, **aside, target=target)
+        topic.reprocess(target=target)
         assert waiting() == ["t_u"]
         assert topic.states()["t_u"]["state"] == "quarantined"
         assert "s.t_u: nothing is applied, since it has no target" in caplog.text
-    towpath.spark.reprocess(spark, **aside, target={"s.t_u": f"{topic.lake}/other"})
+    topic.reprocess(target={"s.t_u": f"{topic.lake}/other"})
     assert waiting() == []
     assert topic.states()["t_u"]["state"] == "ok"
     assert [one["id"] for one in spark.read.format("delta").load(f"{topic.lake}/other").collect()] == [1]
@@ -315,17 +199,15 @@ def test_what_was_applied_to_another_target_is_put_aside_again(spark, tmp_path):
         canal(0, "INSERT", "keyless", {"a": "1"}, {"a": "int"}, pkNames=None),
         canal(1, "INSERT", "zero", {"id": "1", "day": "0000-00-00"}, dated),
     ]
-    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
     for lake in ("lake", "other"):
         topic.lake = tmp_path / lake
         topic.target = f"{topic.lake}/{{database}}/{{table}}"
         topic.replicate(*messages, zero_date="error")
-        towpath.spark.reprocess(spark, **aside, zero_date="null", keys={"shop.keyless": ["a"]})
+        topic.reprocess(zero_date="null", keys={"shop.keyless": ["a"]})
         assert topic.load("shop/keyless").count() == topic.load("shop/zero").count() == 1
 
 
-@BOTH_WAYS
-def test_a_key_that_is_given_in_another_order(spark, tmp_path, merge):
+def test_a_key_that_is_given_in_another_order(spark, tmp_path):
     """The tombstones have its columns in the first order."""
     topic, types = Topic(spark, tmp_path), {"a": "int", "b": "int"}
     one, other = ({"a": "1", "b": "2"}, {"a": "2", "b": "1"})
@@ -333,10 +215,9 @@ def test_a_key_that_is_given_in_another_order(spark, tmp_path, merge):
     topic.replicate(
         canal(5, "INSERT", "t", one, types, second=5, **declared),
         canal(6, "DELETE", "t", one, types, second=6, **declared),
-        merge=merge,
     )
     late = [canal(0, "INSERT", "t", values, types, second=4, partition=1, **declared) for values in (one, other)]
-    topic.replicate(late[0], {**late[1], "offset": 1}, keys={"shop.t": ["B", "a"]}, merge=merge)
+    topic.replicate(late[0], {**late[1], "offset": 1}, keys={"shop.t": ["B", "a"]})
     assert [(found["a"], found["b"]) for found in topic.load("shop/t").collect()] == [(2, 1)]
 
 
@@ -348,8 +229,9 @@ def test_a_job_of_tasks_that_fails_is_done_by_spark(spark, tmp_path, monkeypatch
 
     monkeypatch.setattr(by_tasks, "merge_in_tasks", fail)
     topic = Topic(spark, tmp_path)
+    messages = canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "b", row(1, "x"))
     with caplog.at_level("INFO", "towpath.spark"):
-        topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "b", row(1, "x")))
+        topic.replicate(*messages, merge="auto")
     assert (topic.names("a"), topic.names("b")) == ({1: "x"}, {1: "x"})
     assert "a worker ended" in caplog.text
 
@@ -367,41 +249,17 @@ WIDE = {
 }
 
 
-@BOTH_WAYS
-def test_readers_find_each_value_by_a_filter(spark, tmp_path, merge):
+@together
+def test_readers_find_each_value_by_a_filter(topic):
     """Readers skip the files whose statistics exclude a value."""
-    topic = Topic(spark, tmp_path)
     cases = [(kind, value) for kind, values in WIDE.items() for value in values]
-    messages = [
-        canal(at, "INSERT", f"t{at}", {"id": "1", "v": value}, {"id": "int", "v": kind})
-        for at, (kind, value) in enumerate(cases)
-    ]
-    topic.replicate(*messages, merge=merge)
+    types, cells = ({f"v{at}": case[one] for at, case in enumerate(cases)} for one in (0, 1))
+    yield [canal(0, "INSERT", "wide", {"id": "1", **cells}, {"id": "int", **types})]
+    rows, [found] = topic.load("shop/wide"), topic.rows("wide")
     for at, case in enumerate(cases):
-        rows = topic.load(f"shop/t{at}")
-        [found] = of_spark(rows.collect())
-        kind = rows.schema["v"].dataType.simpleString()
-        condition = f"v = CAST('{found['v']!s}' AS {kind})"
+        kind = rows.schema[f"v{at}"].dataType.simpleString()
+        condition = f"v{at} = CAST('{found[f'v{at}']!s}' AS {kind})"
         assert (case, rows.filter(condition).count()) == (case, 1)
-
-
-def test_a_truncate_that_fails_halfway_is_applied_again(spark, tmp_path, monkeypatch):
-    topic = Topic(spark, tmp_path)
-    topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(3)))
-    emptied = canal(9, "TRUNCATE", "a", types=None, second=5, pkNames=None, isDdl=False)
-    done = FollowedTargets.truncate
-
-    def fail(*arguments):
-        done(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(FollowedTargets, "truncate", fail)
-        with pytest.raises(KeyboardInterrupt):
-            topic.replicate(emptied)
-    topic.replicate(emptied, canal(10, "INSERT", "a", row(7, "new"), second=6))
-    assert topic.names("a") == {7: "new"}
-    assert topic.states()["a"]["state"] == "ok"
 
 
 def test_a_table_in_two_topics_with_targets_of_their_own_is_refused(spark, tmp_path):
@@ -434,11 +292,10 @@ def test_reprocess_keeps_histories_and_marks_only_what_it_read(spark, tmp_path, 
         return apply(replicator, *arguments)
 
     monkeypatch.setattr(Replicator, "__call__", meanwhile)
-    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    topic.reprocess(zero_date="null")
     waiting = topic.load("dead").filter("done_at IS NULL").collect()
     assert [one["offset"] for one in waiting] == [2]
-    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    topic.reprocess(zero_date="null")
     assert topic.load("shop/h").count() == 3
     assert topic.states()["h"]["state"] == "ok"
 
@@ -452,10 +309,9 @@ def test_reprocess_of_dead_letters_leaves_what_waits_in_another_quarantine(spark
     topic.replicate(zero, zero_date="error", quarantine=quarantine)
     topic.replicate(refused, quarantine=quarantine)
     assert topic.states()["a"]["state"] == "quarantined"
-    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-    towpath.spark.reprocess(spark, **aside, zero_date="null")
+    topic.reprocess(zero_date="null")
     assert (topic.rows("a"), topic.states()["a"]["state"]) == ([{"id": 1, "day": None}], "quarantined")
-    towpath.spark.reprocess(spark, **aside, quarantine=quarantine, keys={"shop.a": ["id"]})
+    topic.reprocess(quarantine=quarantine, keys={"shop.a": ["id"]})
     assert [one["id"] for one in topic.rows("a")] == [1, 2]
     assert topic.states()["a"]["state"] == "ok"
 
@@ -485,28 +341,24 @@ def test_a_row_that_is_deleted_while_an_older_change_is_applied_stays_deleted(sp
 
     monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda _, batch, tables, *more: ([], tables))
     monkeypatch.setattr(TargetWriter, "write", meanwhile)
-    aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-    towpath.spark.reprocess(spark, **aside, zero_date="null", parallelism=1)
+    topic.reprocess(zero_date="null", parallelism=1)
     assert waiting == {}
     assert [[one["id"] for one in topic.rows(name)] for name in "ab"] == [[0, 2], []]
     assert {name: topic.states()[name]["state"] for name in "ab"} == {"a": "ok", "b": "ok"}
 
 
-@BOTH_WAYS
-def test_rows_without_their_key_are_dead_letters(spark, tmp_path, merge):
+@together.having(keys={"shop.unkeyed": ["id"]})
+def test_rows_without_their_key_are_dead_letters(topic):
     """As updates of canal with `binlog_row_image=MINIMAL`, whose messages declare only what they have."""
-    topic = Topic(spark, tmp_path)
-    keys = {"keys": {"shop.a": ["id"]}, "merge": merge}
-    topic.replicate(*(canal(at, "INSERT", "a", row(at, "old")) for at in range(3)), **keys)
+    yield [canal(at, "INSERT", "unkeyed", row(at, "old")) for at in range(3)]
     partial, old = {"name": "varchar(20)"}, {"old": {"name": "old"}, "pkNames": ["id"]}
-    topic.replicate(
-        *(canal(10 + at, "UPDATE", "a", {"name": f"new {at}"}, partial, **old) for at in range(2)),
-        canal(12, "INSERT", "a", {"name": "without a key"}, partial, pkNames=["id"]),
-        canal(13, "DELETE", "a", {"name": "old"}, partial, pkNames=["id"]),
-        canal(14, "UPDATE", "a", row(2, "whole"), old={"name": "old"}, second=1),
-        **keys,
-    )
-    assert topic.names("a") == {0: "old", 1: "old", 2: "whole"}
+    yield [
+        *(canal(10 + at, "UPDATE", "unkeyed", {"name": f"new {at}"}, partial, **old) for at in range(2)),
+        canal(12, "INSERT", "unkeyed", {"name": "without a key"}, partial, pkNames=["id"]),
+        canal(13, "DELETE", "unkeyed", {"name": "old"}, partial, pkNames=["id"]),
+        canal(14, "UPDATE", "unkeyed", row(2, "whole"), old={"name": "old"}, second=1),
+    ]
+    assert topic.names("unkeyed") == {0: "old", 1: "old", 2: "whole"}
     dead = topic.load("dead").collect()
     assert sorted(one["offset"] for one in dead) == [10, 11, 12, 13]
     assert {one["kind"] for one in dead} == {"missing"}
@@ -531,18 +383,16 @@ def _table(database, name):
     return SourceTable(database, name, frozenset(), **facts, **declared)
 
 
-@BOTH_WAYS
-def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path, merge):
+def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path):
     topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
     bad = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)
     gone = canal(1, "DELETE", "a", {"id": "1", "day": "0000-00-00"}, dated, second=5)
     kept = canal(2, "INSERT", "a", {"id": "2", "day": "2024-01-01"}, dated, second=6)
-    topic.replicate(bad, gone, kept, zero_date="error", forget_after="90 days", merge=merge)
+    topic.replicate(bad, gone, kept, zero_date="error", forget_after="90 days")
     path = topic.sql_name("shop/a__tombstones")
     spark.sql(f"UPDATE {path} SET recorded_at = recorded_at - INTERVAL 30 DAYS")
     for _ in range(2):
-        aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-        towpath.spark.reprocess(spark, **aside, zero_date="null")
+        topic.reprocess(zero_date="null")
         spark.sql(f"UPDATE {topic.sql_name('dead')} SET done_at = NULL")
     assert [one["id"] for one in topic.rows("a")] == [2]
     assert spark.table(path).count() == 1
@@ -595,12 +445,3 @@ def test_both_zeros_are_one_key(topic):
         wanted = sorted((int(row["id"]), row["k"]) for row in rows.values())
         assert [(row["id"], str(row["k"])) for row in topic.rows(f"zeros{number}")] == wanted
         assert topic.states()[f"zeros{number}"]["state"] == "ok"
-
-
-def test_apply_changes_refuses_null_in_a_key(spark, tmp_path):
-    frame = Topic(spark, tmp_path).frame(canal(1, "INSERT", "t", {"a": None, "id": "1"}))
-    changes = towpath.spark.decode(
-        frame, "canal-json", "a int, id int", layout="upsert", keep=["topic", "partition", "offset", "timestamp"]
-    )
-    with pytest.raises(ValueError, match=r"1 changes have NULL in the key \(a\)"):
-        towpath.spark.apply_changes(changes, f"{tmp_path}/target", ["a"])

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 import order_model
-from lake_cases import together
+from lake_cases import Together
 from lake_topic import canal, row
 from order_model import some_place
 from towpath.lakehouse.merging import stored
@@ -92,6 +92,8 @@ def test_order_values_in_arrow_are_those_of_spark(spark):
 
 KAFKA = {"timestamp": datetime(2026, 1, 1, tzinfo=timezone.utc)}
 
+together = Together()
+
 
 def waited(table, at):
     """The first change, one of another partition that is between the two others by time, and one that waited."""
@@ -121,3 +123,18 @@ def test_a_change_that_waited_for_a_lock_is_the_last_one(topic):
     versions = [topic.version(table) for table in tables]
     yield from parts
     assert [topic.version(table) for table in tables] == versions
+
+
+@together
+def test_a_clock_that_goes_back_in_a_partition(topic):
+    rng = random.Random(7)
+    wanted, messages, second = {}, [], 5000
+    for at in range(120):
+        second += rng.choice([0, 1, 1, 2, -1, -3600])
+        key = rng.randrange(6)
+        message = canal(at, "INSERT", "a", row(key, f"v{at}"), second=second)
+        messages.append(message | {"timestamp": datetime.fromtimestamp(1_700_000_000 + at, timezone.utc)})
+        wanted[key] = f"v{at}"
+    for begin in range(0, 120, 40):
+        yield messages[begin : begin + 40]
+    assert topic.names("a") == wanted

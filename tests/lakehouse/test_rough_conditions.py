@@ -1,4 +1,4 @@
-"""What happens around a query: other queries on its targets, targets that are removed, odd statements, secrets."""
+"""What happens around a query: other queries on its targets, targets that are removed, secrets, a full disk."""
 
 import json
 import random
@@ -7,15 +7,12 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 import towpath
-from lake_cases import together
 from lake_topic import COLUMNS, Topic, canal, row
 from towpath.lakehouse.following.follow import Follower
 from towpath.lakehouse.merging.merge import Applier
@@ -76,9 +73,6 @@ def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped
         for name in names:
             shutil.rmtree(topic.lake / "shop" / name)
 
-    def states():
-        return {name: one["state"] for name, one in topic.states().items() if name in tables}
-
     send(
         *(canal(at, "INSERT", name, row(0, "x")) for at, name in enumerate(["a", "b", "c", "d_new", "g"])),
         canal(5, "INSERT", "g", row(0, "x"), pkNames=["id", "name"]),
@@ -86,13 +80,12 @@ def test_targets_that_are_removed_while_their_query_runs_and_while_it_is_stopped
     )
     rows = spark.createDataFrame([(0, "x")], "id int, name string")
     with running(snapshots={"shop.e": rows, "shop.f": rows}) as query:
-        assert states() == dict.fromkeys("abcdef", "ok") | {"g": "quarantined"}
-        aside = {name: topic.options[name] for name in ("dead_letters", "status")}
-        towpath.spark.reprocess(spark, **aside, keys={"shop.g": ["id"]})
+        assert topic.state_of(tables) == dict.fromkeys("abcdef", "ok") | {"g": "quarantined"}
+        topic.reprocess(keys={"shop.g": ["id"]})
         remove("adeg")
         send_rows(1, "acdeg")
         query.processAllAvailable()
-    assert states() == dict.fromkeys("bcf", "ok") | dict.fromkeys("adeg", "stale")
+    assert topic.state_of(tables) == dict.fromkeys("bcf", "ok") | dict.fromkeys("adeg", "stale")
     remove("bf")
     send_rows(2, tables)
     with running():
@@ -129,56 +122,6 @@ def test_an_interruption_is_not_the_fault_of_a_table(spark, tmp_path, monkeypatc
     assert topic.names("a") == {}
     assert topic.states()["a"]["state"] == "ok"
     assert not Path(topic.name("dead_quarantine")).exists()
-
-
-# What each text does to the tables a (rows 1, 2) and b (row 1) on MySQL 8; None: it is stale, or right.
-STATEMENTS = [
-    ("/*!50000 TRUNCATE TABLE a */", {"a": {}, "b": {1: "b"}}),
-    ("/*!99999 TRUNCATE TABLE a */", None),
-    ("TRUNCATE /*!50000 TABLE */ a", {"a": {}, "b": {1: "b"}}),
-    ("/*M!100000 TRUNCATE TABLE a */", None),
-    ("/* TRUNCATE TABLE b; */ TRUNCATE TABLE a -- b\n", {"a": {}, "b": {1: "b"}}),
-    ("TRUNCATE TABLE a; TRUNCATE TABLE b", {"a": {}, "b": {}}),
-    ("TRUNCATE TABLE a;;; # TRUNCATE TABLE b", {"a": {}, "b": {1: "b"}}),
-    ("SELECT ';TRUNCATE TABLE b'; TRUNCATE TABLE a;", {"a": {}, "b": {1: "b"}}),
-    ("ALTER TABLE a COMMENT = 'x; TRUNCATE TABLE b'", {"a": {1: "a", 2: "a"}, "b": {1: "b"}}),
-    ("RENAME TABLE a TO c; TRUNCATE TABLE c; RENAME TABLE c TO a", {"a": {}, "b": {1: "b"}}),
-]
-
-
-@pytest.mark.soak
-def test_comments_and_several_statements_in_one_text(spark, tmp_path):
-    """Each text is of a database of its own."""
-    topic, messages = Topic(spark, tmp_path), []
-    for number, (text, _) in enumerate(STATEMENTS):
-        of, at = {"database": f"shop_{number}"}, 4 * number
-        rows = [("a", 1), ("a", 2), ("b", 1)]
-        messages += [canal(at + n, "INSERT", name, row(key, name), **of) for n, (name, key) in enumerate(rows)]
-        messages.append(canal(at + 3, "QUERY", "a", sql=text, second=5, **of))
-    topic.replicate(*messages)
-    states = {(one["database"], one["table"]): one["state"] for one in topic.load("status").collect()}
-    for number, (text, wanted) in enumerate(STATEMENTS):
-        database = f"shop_{number}"
-        for name, rows in {"a": {1: "a", 2: "a"}, "b": {1: "b"}, **(wanted or {})}.items():
-            is_said = states[database, name] == "stale"
-            found = {one["id"]: one["name"] for one in topic.load(f"{database}/{name}").collect()}
-            assert is_said or wanted is None or found == rows, text
-        assert states[database, "b"] == "ok" or "b" in text.replace("TABLE", ""), text
-
-
-@together
-def test_a_clock_that_goes_back_in_a_partition(topic):
-    rng = random.Random(7)
-    wanted, messages, second = {}, [], 5000
-    for at in range(120):
-        second += rng.choice([0, 1, 1, 2, -1, -3600])
-        key = rng.randrange(6)
-        message = canal(at, "INSERT", "a", row(key, f"v{at}"), second=second)
-        messages.append(message | {"timestamp": datetime.fromtimestamp(1_700_000_000 + at, timezone.utc)})
-        wanted[key] = f"v{at}"
-    for begin in range(0, 120, 40):
-        yield messages[begin : begin + 40]
-    assert topic.names("a") == wanted
 
 
 def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
@@ -223,32 +166,6 @@ def read_to_the_end(spark, lake, folder, format, options, **more):
     trigger, checkpoint = {"availableNow": True}, str(folder / "checkpoint")
     arguments = {"dialect": "canal-json", "checkpoint": checkpoint, "trigger": trigger, **lake.options, **more}
     towpath.spark.replicate(stream.load(), lake.target, **arguments).awaitTermination()
-
-
-@pytest.mark.parametrize("format", [pytest.param("kafka", marks=pytest.mark.soak), "towpath"])
-def test_what_a_producer_has_aborted_is_not_applied(spark, kafka, topic, tmp_path, format):
-    """A producer that fails within a transaction sends the same changes again in another one."""
-    options = topic_of(kafka, topic) | {"kafka.isolation.level": "read_committed"}
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
-    producer.init_transactions()
-    rng, wanted, at = random.Random(5), {}, 0
-    while at < 60:
-        changes = [(rng.randrange(8), f"v{at + number}") for number in range(rng.randrange(1, 6))]
-        is_aborted = rng.random() < 0.5
-        producer.begin_transaction()
-        for key, name in changes:
-            name = f"aborted {name}" if is_aborted else name
-            producer.produce(topic, canal(at, "INSERT", "a", row(key, name), second=at)["value"], partition=0)
-        producer.flush()
-        if is_aborted:
-            producer.abort_transaction()
-            continue
-        producer.commit_transaction()
-        wanted |= dict(changes)
-        at += len(changes)
-    lake = Topic(spark, tmp_path)
-    read_to_the_end(spark, lake, tmp_path, format, options)
-    assert lake.names("a") == wanted
 
 
 @pytest.mark.soak
@@ -323,9 +240,8 @@ def test_a_full_disk_loses_nothing(spark, tmp_path, small_disk, also_own):
             enlarge()
             topic.replicate(*messages, optimize_every=None)
     enlarge()
-    own = {name: topic.options[name] for name in ("dead_letters", "status")}
-    states = {one["table"]: one["state"] for one in spark.read.format("delta").load(own["status"]).collect()}
-    assert failed or "quarantined" in states.values()
-    if "quarantined" in states.values():
-        towpath.spark.reprocess(spark, **own)
+    states = {one["state"] for one in spark.read.format("delta").load(topic.options["status"]).collect()}
+    assert failed or "quarantined" in states
+    if "quarantined" in states:
+        topic.reprocess()
     assert {name: topic.names(name) for name in wanted} == wanted

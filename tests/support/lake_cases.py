@@ -35,7 +35,15 @@ class Case(Topic):
     def sent(self, messages):
         """The messages with the names of its own database and topic."""
         own = self.database.encode()
-        return [{**one, "topic": self.database, "value": one["value"].replace(b"shop", own)} for one in messages]
+        names = ("key", "value")
+        return [
+            {
+                **one,
+                "topic": self.database,
+                **{name: one[name].replace(b"shop", own) for name in names if one.get(name)},
+            }
+            for one in messages
+        ]
 
     def with_own(self, value, others):
         """An argument of `replicate` about tables, in a list or as the keys of a mapping: others and its own."""
@@ -104,10 +112,3 @@ class Together:
             except Exception as error:
                 return {**outcomes, **dict.fromkeys(running, error)}
         return outcomes
-
-
-together = Together()
-"""For the cases of any file that need no arguments."""
-
-in_soak = Together(marks=[pytest.mark.soak])
-"""The same for variants of other cases, which only `make soak` runs."""

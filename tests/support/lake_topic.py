@@ -62,6 +62,11 @@ class Topic:
         arguments = {**WAY, **self.options, **stream, **options}
         towpath.spark.replicate(source, self.target, dialect, **arguments).awaitTermination()
 
+    def reprocess(self, **options):
+        """Apply what the queries of these tables put aside."""
+        own = {name: self.options[name] for name in ("dead_letters", "status")}
+        towpath.spark.reprocess(self.spark, **{**own, **options})
+
     def load(self, name):
         return self.spark.table(self.sql_name(name))
 
@@ -81,6 +86,10 @@ class Topic:
 
     def states(self):
         return {row["table"]: row for row in of_spark(self.load("status").collect())}
+
+    def state_of(self, tables=None):
+        """The state of each table, or of these."""
+        return {name: one["state"] for name, one in self.states().items() if tables is None or name in tables}
 
     def files_with(self, pattern):
         """The targets that have a text in one of their files, whatever version of the table the file is of."""

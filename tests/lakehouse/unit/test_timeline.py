@@ -5,10 +5,10 @@ from functools import cache
 from itertools import permutations
 
 from migrating_source import MigratingSource
-from towpath.lakehouse.log.ordered_statements import Place, Statement, in_order
+from towpath.lakehouse.log.ordered_statements import OTHER_CASE, Place, Statement, in_order, without_databases
 from towpath.lakehouse.log.timeline import Timeline
 from towpath.lakehouse.order.order import ORDER_FIELDS
-from towpath.lakehouse.statements import read_statements
+from towpath.lakehouse.statements import NotFollowed, TableName, read_statements
 
 SEEDS = 600
 NOWHERE = dict.fromkeys(ORDER_FIELDS)
@@ -148,6 +148,12 @@ def test_the_rows_of_a_dropped_table_stay_until_there_is_another_one():
     assert timeline(*texts).route(("shop", "a"), 0).table is None
     assert timeline(*texts[1:]).route(("shop", "a"), 0).table == ("shop", "a")
     assert timeline(*texts).ended(("shop", "a"), 1).fields["commit_ts"] == 0
+
+
+def test_a_database_in_another_case_may_be_dropped():
+    [action] = without_databases(statement("DROP DATABASE Shop"), [("shop", "t"), ("other", "t")]).actions
+    assert isinstance(action, NotFollowed)
+    assert (action.reason, action.tables) == (OTHER_CASE, (TableName("shop", "t"),))
 
 
 def test_columns_ignore_case_and_follow_their_own_name():
