@@ -14,7 +14,7 @@ import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
-from towpath.lakehouse.merging.retries import is_conflict, is_lost, with_retries
+from towpath.lakehouse.merging.retries import is_lost, with_retries
 from towpath.lakehouse.reading.batch_messages import computed
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.tables import TableSettings, append_once, create_or_evolve, create_with
@@ -125,11 +125,8 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
         topic.replicate(*poison, zero_date="error", on_table_error="fail")
     # The causes are removed.
     spark.sql(f"ALTER TABLE {topic.sql_name('shop/coded')} RENAME COLUMN code TO number")
-    put_aside = {"dead_letters": topic.options["dead_letters"], "status": topic.options["status"]}
     for _ in range(2):
-        towpath.spark.reprocess(
-            spark, **put_aside, zero_date="null", keys={"shop.keyless": ["a"], "shop.rekeyed": ["id"]}
-        )
+        topic.reprocess(zero_date="null", keys={"shop.keyless": ["a"], "shop.rekeyed": ["id"]})
     assert topic.rows("coded") == [{"id": 1, "number": 5, "code": None}, {"id": 2, "number": None, "code": "A5"}]
     assert topic.rows("zero") == [{"id": 1, "day": None}]
     assert [row["id"] for row in topic.rows("rekeyed")] == [1, 2]
@@ -143,7 +140,6 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
 def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic, spark):
     """The row's newer change lacks the columns that the older one has."""
     types = {"id": "int", "a": "int", "b": "int", "d": "date"}
-    dead = {"dead_letters": topic.options["dead_letters"]}
 
     def inserted(at, table, key):
         return canal(at, "INSERT", table, {"id": key, "a": "1", "b": "1", "d": None}, types)
@@ -166,7 +162,7 @@ def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic,
     )
     topic.replicate(waits(12, "later", "1", b="1"), newer(13, "later", "1"), zero_date="error")
     for _ in range(2):
-        towpath.spark.reprocess(spark, **dead, zero_date="null")
+        topic.reprocess(zero_date="null")
         lacking = [{"id": key, "a": 1, "b": 7, "d": None} for key in (1, 3)]
         assert topic.rows("t") == [lacking[0], {"id": 2, "a": 5, "b": 1, "d": None}, lacking[1]]
         assert topic.rows("later") == lacking[:1]
@@ -179,7 +175,7 @@ def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic,
     topic.replicate(
         *(canal(20 + at, "DELETE", table, {"id": key}, types, second=3) for at, (table, key) in enumerate(deleted))
     )
-    towpath.spark.reprocess(spark, **dead, zero_date="null")
+    topic.reprocess(zero_date="null")
     assert topic.load("dead").filter("done_at IS NULL").count() == 0
 
 
@@ -318,24 +314,6 @@ def test_partial_rows_inherit_from_their_own_row_only(topic):
         ("revived", False),
         ("revived", True),
     ]
-
-
-def test_conflicts_are_retried_and_other_errors_are_not():
-    attempts = []
-
-    def fails_twice():
-        attempts.append(1)
-        if len(attempts) < 3:
-            raise RuntimeError(
-                "io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files were added"
-            )
-        return "done"
-
-    assert with_retries(fails_twice) == "done"
-    assert len(attempts) == 3
-    assert not is_conflict(ValueError("no such column"))
-    with pytest.raises(ValueError, match="no such column"):
-        with_retries(lambda: (_ for _ in ()).throw(ValueError("no such column")))
 
 
 def test_rows_that_a_worker_held_are_computed_again_when_it_ended(spark):

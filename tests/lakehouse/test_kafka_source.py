@@ -1,11 +1,9 @@
 """`format("towpath")` on topics does what Spark's own Kafka source does: the same tests run against both."""
 
 import json
-import random
 import re
 import time
 import zlib
-from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -15,16 +13,14 @@ import captures_for_replication
 import towpath
 from all_golden import captures
 from canal_messages import MIXED, SCHEMA, change, order
-from documents import ROOT, block, run
-from exactly_once import Lake, compare, prove
-from exactly_once import fill as send
+from documents import block, run
+from exactly_once import Lake, prove
 from guarded_broker import GuardedBroker, certificates
 from kafka_broker import KafkaBroker
 from kafka_queries import EVERY, fill, finished, numbered, numbers, source, started, table, values
 from kafka_source import KEPT
 from spark_rows import of_spark
 from token_endpoint import CLIENT, SECRET, TokenEndpoint
-from towpath.spark.kafka import options
 
 # Spark's own source does the same, which `make soak` shows.
 BOTH = pytest.mark.parametrize("format", [pytest.param("kafka", marks=pytest.mark.soak), "towpath"])
@@ -228,20 +224,20 @@ def test_compacted_topics_have_gaps(spark, kafka, topic):
     assert set(range(990, 1000)) <= set(numbers(frame))
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_compressed_and_large_messages(spark, kafka, topic, codec):
+def test_compressed_and_large_messages(spark, kafka, topic):
     """15 MB is far beyond the size of a fetch, and a queue of 1 MB."""
     kafka.create_topic(topic, max_message_bytes="16000000")
-    producer = Producer(
-        {"bootstrap.servers": kafka.bootstrap, "compression.type": codec, "message.max.bytes": 16_000_000}
-    )
     sent = [b"%d" % number * 100 for number in range(300)] + [b"x" * 15_000_000, b"end"]
-    for value in sent:
-        producer.produce(topic, value, partition=0)
-    producer.flush(60)
+    codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
+    for codec in codecs:
+        settings = {"compression.type": codec, "message.max.bytes": 16_000_000}
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
+        for value in sent:
+            producer.produce(topic, value, partition=0)
+        producer.flush(60)
     frame = source(spark, kafka, subscribe=topic, fetchBufferBytes="1m")
     lengths = [tuple(row) for row in frame.selectExpr("length(value)", "crc32(value)").collect()]
-    assert lengths == [(len(value), zlib.crc32(value)) for value in sent]
+    assert lengths == [(len(value), zlib.crc32(value)) for value in sent] * len(codecs)
 
 
 @BOTH
@@ -431,32 +427,6 @@ def test_replicate_without_the_connector(spark, kafka, topic, tmp_path):
         found.append([sorted(map(str, of_spark(frame.drop("recorded_at").collect()))) for frame in lakes])
     assert found[0] == found[1]
     assert [len(rows) for rows in found[0]] == [20, 1]
-
-
-def test_apply_changes_follows_a_table(spark, kafka, topic, tmp_path):
-    """Each cell equals the source's, although messages come again and keys change."""
-    case = captures_for_replication.canal_json_small()
-    name = "shop_a.pkmove"
-    case = replace(case, tables={name: case.tables[name]})
-    [sent] = send(kafka, case, topic, random.Random(5))
-    wanted = {"dialect": "canal-json", "database": "shop_a", "table": "pkmove", "schema": "id int, uid int, v string"}
-    options = {"layout": "upsert", "keep": "topic,partition,offset,timestamp", "maxOffsetsPerTrigger": 120}
-    changes = source(spark, kafka, "towpath", True, subscribe=sent, startingOffsets="earliest", **options, **wanted)
-    target = str(tmp_path / "lake" / "shop_a" / "pkmove")
-    checkpoint = str(tmp_path / "checkpoint")
-    query = towpath.spark.apply_changes(changes, target, case.keys[name], checkpoint=checkpoint, trigger=EVERY)
-    query.processAllAvailable()
-    query.stop()
-    assert len({one.sources[0].endOffset for one in query.recentProgress}) > 1
-    assert compare(spark, Lake(tmp_path), case) == 60
-
-
-def test_every_option_is_on_the_page():
-    page = (ROOT / "docs" / "kafka.md").read_text().partition("## Options")[2]
-    named = re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
-    selection = {"subscribe", "subscribePattern", "assign"}
-    assert set(named) | selection == {*options._KAFKA_PARSERS, "kafka.bootstrap.servers", "keep", "layout"}
-    assert all(f"`{name}`" in page for name in (*selection, *(set(options.COLUMNS) - {"value"})))
 
 
 def refused(spark, kafka, **settings):

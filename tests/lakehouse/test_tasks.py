@@ -2,25 +2,26 @@
 
 import random
 import re
-import sys
-from multiprocessing import get_context
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from delta_history import commits
+from lake_cases import Together
 from lake_topic import TYPES as TYPES_OF_ROW
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
-from task_attempts import PART, attempts_at_the_same_time, batch
+from task_attempts import PART, batch
 from towpath.lakehouse.merging import by_tasks, fold, owned_table
 from towpath.lakehouse.merging import rows as rows_module
-from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.merging.delta_rs import Limits, RefusedError
 from towpath.lakehouse.merging.owned_table import OwnedTable, apply
-from towpath.lakehouse.merging.tasks import Facts, TaskMerges, _location, available, merge_in_tasks, why_spark
+from towpath.lakehouse.merging.tasks import TaskMerges, _location, merge_in_tasks
 from towpath.lakehouse.reading.changes import ChangeDecoder
+
+together = Together(merge="auto")
 
 
 @pytest.fixture
@@ -58,26 +59,37 @@ def test_random_tables_are_those_of_sparks_merge(spark, tmp_path, seed):
     assert {one["a"]["state"] for one in map(Topic.states, topics.values())} == {"ok"}
 
 
+@together
 def test_a_replay_writes_nothing(topic):
     messages = [canal(at, "INSERT", "a", row(at, "x"), second=at) for at in range(5)]
     messages += [canal(9, "DELETE", "a", row(3, "x"), second=9)]
-    topic.replicate(*messages)
+    yield messages
     version = topic.version("a")
-    topic.replicate(*messages)
+    yield messages
     assert topic.version("a") == version
     assert sorted(topic.names("a")) == [0, 1, 2, 4]
     assert topic.states()["a"]["ignored_as_old"] == 5
 
 
+@together
 def test_rows_with_errors_are_dead_letters(topic):
-    bad = canal(1, "INSERT", "a", {"id": "7", "name": "x"}, {"id": "tinyint", "name": "varchar(3)"})
-    bad["value"] = bad["value"].replace(b'"id": "7"', b'"id": "700"')
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x"), {"id": "tinyint", "name": "varchar(3)"}), bad)
+    types = {"id": "tinyint", "name": "varchar(3)"}
+    yield [canal(0, "INSERT", "a", row(1, "x"), types), canal(1, "INSERT", "a", row(700, "x"), types)]
     assert topic.names("a") == {1: "x"}
     [letter] = of_spark(topic.load("dead").collect())
     assert (letter["offset"], letter["column"], letter["table"]) == (1, "id", "a")
     assert topic.states()["a"]["dead_letters"] == 1
     assert set(writers(topic, "a")) == {"task"}
+
+
+@together
+def test_updates_of_before_a_column_was_added_keep_its_value(topic):
+    """They lack it, and their own declaration has it not."""
+    wide = {**TYPES_OF_ROW, "note": "varchar(9)"}
+    yield [canal(0, "INSERT", "a", {**row(1, "x"), "note": "kept"}, wide)]
+    update = canal(1, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=1)
+    yield [update, canal(2, "INSERT", "a", {**row(2, "z"), "note": "n"}, wide, second=2)]
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {1: ("y", "kept"), 2: ("z", "n")}
 
 
 def test_without_a_table_for_dead_letters_nothing_is_merged(topic):
@@ -101,15 +113,6 @@ def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic, caplog):
     assert "merged by Spark: the table has the features typeWidening of Delta" in caplog.text
 
 
-def test_updates_of_before_a_column_was_added_keep_its_value(topic):
-    """They lack it, and their own declaration has it not."""
-    wide = {"id": "int", "name": "varchar(20)", "note": "varchar(9)"}
-    topic.replicate(canal(0, "INSERT", "a", {**row(1, "x"), "note": "kept"}, wide))
-    update = canal(1, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=1)
-    topic.replicate(update, canal(2, "INSERT", "a", {**row(2, "z"), "note": "n"}, wide, second=2))
-    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("a")} == {1: ("y", "kept"), 2: ("z", "n")}
-
-
 @pytest.mark.soak
 def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic, caplog):
     caplog.set_level("INFO", "towpath.spark")
@@ -128,22 +131,6 @@ def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic,
     assert writers(topic, "a")[-3:] == ["task", "spark", "task"]
 
 
-@pytest.mark.parametrize(
-    ("facts", "reason"),
-    [
-        ({}, None),
-        ({"is_delta": False}, "it is an Iceberg table"),
-        ({"rows": 10_000_000}, "the batch has too many of its changes"),
-        ({"size": 1 << 40}, "the batch has too many of its changes"),
-        ({"keeps_history": True}, "it has a history"),
-        ({"soft_deletes": True}, "deleted rows stay"),
-        ({"masks": True}, "columns are masked"),
-    ],
-)
-def test_why_spark(facts, reason):
-    assert why_spark(Facts(**{"is_delta": True, "rows": 1, "size": 1, **facts})) == reason
-
-
 # The worker's part alone.
 
 FEATURES = {
@@ -155,7 +142,7 @@ FEATURES = {
 }
 """For each table, a statement and the reason for which a task refuses it."""
 
-ROWS = {"attempts": 1, "overtaken": 1, "dies": 2, "killed": 1, "limited": 5, "refused": 1, "compacted": 30}
+ROWS = {"overtaken": 1, "dies": 2}
 """The tables of the other tests, and their rows."""
 
 
@@ -179,13 +166,6 @@ def owned(topic, table, **changed):
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": table})
     known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
     return OwnedTable({PART: decoder}, **{**known, "limits": Limits(), "forget_before": None, **changed})
-
-
-def test_attempts_at_the_same_time_apply_each_change_once(targets):
-    """As with speculative execution, and with a retry of a task whose first attempt still runs."""
-    messages = batch(*(canal(at, "INSERT", "attempts", row(at, "x"), second=at) for at in range(1, 200)))
-    assert attempts_at_the_same_time(owned(targets, "attempts"), messages, 4) == [(0, 199)] * 3 + [(199, 0)]
-    assert [one["id"] for one in targets.rows("attempts")] == list(range(200))
 
 
 def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch):
@@ -221,39 +201,6 @@ def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(targets, monk
     assert targets.names("dies") == {0: "x"}, "the tombstone is known to Spark's merge too"
 
 
-def apply_when_told(table, messages, is_ready):
-    import deltalake  # noqa: F401 - before the time of the kill begins
-
-    is_ready.set()
-    apply(table, [messages])
-
-
-@pytest.mark.parametrize("kills", [6, pytest.param(150, marks=pytest.mark.soak)])
-def test_tasks_that_are_killed_anywhere(targets, kills):
-    """Each is killed at a random moment, and another attempt reads the same messages, as Spark repeats a task."""
-    rng, processes = random.Random(kills), get_context("spawn")
-    rows, at, killed = {0: "x"}, 0, 0
-    for _ in range(kills):
-        messages = []
-        for _ in range(30):
-            at, key = at + 1, rng.randrange(20)
-            kind = rng.choice(["UPDATE", "DELETE"]) if key in rows else "INSERT"
-            messages.append(canal(at, kind, "killed", row(key, f"v{at}"), second=at))
-            rows.pop(key, None)
-            rows |= {} if kind == "DELETE" else {key: f"v{at}"}
-        is_ready = processes.Event()
-        task = processes.Process(target=apply_when_told, args=(owned(targets, "killed"), batch(*messages), is_ready))
-        task.start()
-        assert is_ready.wait(300)
-        task.join(rng.uniform(0, 0.08))
-        task.kill()
-        task.join()
-        killed += task.exitcode != 0
-        apply(owned(targets, "killed"), [batch(*messages)])
-        assert targets.names("killed") == rows
-    assert killed, "every task was faster"
-
-
 def test_features_that_a_task_refuses(targets):
     for table, (statement, reason) in FEATURES.items():
         targets.spark.sql(f"ALTER TABLE {targets.sql_name(f'shop/{table}')} {statement}")
@@ -267,34 +214,6 @@ def test_deletion_vectors_are_read(topic):
     topic.spark.sql(f"DELETE FROM {topic.sql_name('shop/a')} WHERE id % 5 = 0")
     assert apply(owned(topic, "a"), [batch(canal(90, "INSERT", "a", row(90, "y"), second=9))])["row"] == 1
     assert sorted(topic.names("a")) == [*(at for at in range(50) if at % 5), 90]
-
-
-def test_limits(targets):
-    insert = batch(canal(9, "INSERT", "limited", row(9, "y")))
-    for limits in (Limits(rows=4), Limits(size=100)):
-        with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
-            apply(owned(targets, "limited", limits=limits), [insert])
-
-
-def test_what_only_sparks_merge_applies(targets):
-    table = owned(targets, "refused")
-    with pytest.raises(BatchRefusedError, match="another table than Spark"):
-        apply(owned(targets, "refused", id="of another one"), [batch(canal(1, "INSERT", "refused", row(7, "x")))])
-    with pytest.raises(RefusedError, match="key is null"):
-        apply(table, [batch(canal(1, "INSERT", "refused", {"id": None, "name": "x"}))])
-    partial = canal(1, "UPDATE", "refused", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})
-    with pytest.raises(RefusedError, match="only the changed columns"):
-        apply(table, [batch(partial)])
-
-
-def test_the_argument(monkeypatch, caplog):
-    caplog.set_level("INFO", "towpath.spark")
-    assert [available("auto"), available("spark")] == ["auto", "spark"]
-    with pytest.raises(ValueError, match='merge: expected "auto" or "spark" or "task", not \'fast\''):
-        available("fast")
-    monkeypatch.setattr("towpath.lakehouse.merging.tasks.find_spec", lambda name: None)
-    assert available("auto") == "spark"
-    assert "towpath[delta]" in caplog.text
 
 
 def test_tasks_reject_what_sparks_way_rejects(spark):
@@ -324,29 +243,6 @@ def test_tasks_reject_what_sparks_way_rejects(spark):
     for keys in (["id"], ["Id", "Name"], []):
         expected = [one[0] for one in frame.selectExpr(rows_module.is_rejected(keys)).collect()]
         assert fold.is_rejected(changes, keys).to_pylist() == expected
-
-
-def test_without_the_package(topic, monkeypatch):
-    monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(RefusedError, match="no deltalake"):
-        apply(owned(topic, "a"), [batch(canal(1, "INSERT", "a", row(1, "x")))])
-
-
-def test_tombstones_are_compacted_and_forgotten(targets):
-    from datetime import datetime, timezone
-
-    table = owned(targets, "compacted")
-    for at in range(25):
-        apply(table, [batch(canal(100 + at, "DELETE", "compacted", row(at, "x"), second=40 + at))])
-    tombstones = DeltaTable(table.tombstones)
-    assert len(tombstones.file_uris()) < 25
-    assert tombstones.to_pyarrow_table().num_rows == 25
-    now = datetime.now(timezone.utc)  # most were remembered within this second
-    apply(
-        owned(targets, "compacted", forget_before=now),
-        [batch(canal(200, "DELETE", "compacted", row(29, "x"), second=99))],
-    )
-    assert DeltaTable(table.tombstones).to_pyarrow_table().column("k0").to_pylist() == [29]
 
 
 def test_spark_and_delta_rs_open_the_same_folder(spark, tmp_path):

@@ -1,7 +1,11 @@
 """Options of the Kafka input, where no broker is needed; `tests/lakehouse/test_kafka_source.py` has one."""
 
+import re
+
 import pytest
 
+from documents import ROOT
+from towpath.spark.kafka import options
 from towpath.spark.kafka.client_options import client_settings
 from towpath.spark.kafka.offsets import Range, TopicPartition, limited, split
 from towpath.spark.kafka.options import is_kafka, parse_kafka_options
@@ -172,3 +176,11 @@ def test_long_ranges_are_cut(at_least, sizes):
     assert [part.start for part in parts if part.partition.number == 0][1:] == [
         part.end for part in parts if part.partition.number == 0
     ][:-1]
+
+
+def test_every_option_is_on_the_page():
+    page = (ROOT / "docs" / "kafka.md").read_text().partition("## Options")[2]
+    named = re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
+    selection = {"subscribe", "subscribePattern", "assign"}
+    assert set(named) | selection == {*options._KAFKA_PARSERS, "kafka.bootstrap.servers", "keep", "layout"}
+    assert all(f"`{name}`" in page for name in (*selection, *(set(options.COLUMNS) - {"value"})))

@@ -3,29 +3,43 @@
 from multiprocessing import get_context
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from lake_topic import canal, row
 from towpath.lakehouse.merging.delta_rs import Limits
 from towpath.lakehouse.merging.owned_table import OwnedTable, apply
+from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 
 PART = "shop", "a", None
 """The part that the messages of `batch` are."""
 
 
-def owned(target, storage=None):
+def owned(target, storage=None, **changed):
     """A table, as the driver describes it to a task."""
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
-    return OwnedTable(
-        {PART: decoder},
-        ("id",),
-        target,
-        f"{target}__tombstones",
-        "_towpath",
-        Limits(),
-        forget_before=None,
-        storage=storage,
-    )
+    known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
+    options = {"limits": Limits(), "forget_before": None, "storage": storage}
+    return OwnedTable({PART: decoder}, **{**known, **options, **changed})
+
+
+def created(target, rows=1, storage=None):
+    """Create a table as Spark would, with rows. Returns its place."""
+    fields = {"id": pa.int32(), "name": pa.string(), "_towpath": ORDER}
+    DeltaTable.create(target, pa.schema(list(fields.items())), storage_options=storage)
+    apply(owned(target, storage), [inserts(range(rows))])
+    return target
+
+
+def inserts(keys):
+    """Inserts in ascending order, as a task gets them."""
+    return batch(*(canal(at, "INSERT", "a", row(at, "x"), second=at) for at in keys))
+
+
+def stored(target, storage=None):
+    """The names in a table by key."""
+    rows = DeltaTable(target, storage_options=storage).to_pyarrow_table().to_pylist()
+    return {one["id"]: one["name"] for one in rows}
 
 
 def random_batches(rng):

@@ -1,0 +1,97 @@
+"""What a task of Spark does to a table, however often and wherever it ends. It needs no Spark for that."""
+
+import random
+import sys
+from datetime import datetime, timezone
+from multiprocessing import get_context
+
+import pytest
+
+pytest.importorskip("deltalake")
+
+from deltalake import DeltaTable
+
+from lake_topic import canal, row
+from task_attempts import attempts_at_the_same_time, batch, created, inserts, owned, stored
+from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.merging.owned_table import apply
+
+
+@pytest.fixture
+def target(tmp_path):
+    return created(str(tmp_path / "a"))
+
+
+def test_attempts_at_the_same_time_apply_each_change_once(target):
+    """As with speculative execution, and with a retry of a task whose first attempt still runs."""
+    assert attempts_at_the_same_time(owned(target), inserts(range(1, 200)), 4) == [(0, 199)] * 3 + [(199, 0)]
+    assert stored(target) == dict.fromkeys(range(200), "x")
+
+
+def apply_when_told(table, messages, is_ready):
+    import deltalake  # noqa: F401 - before the time of the kill begins
+
+    is_ready.set()
+    apply(table, [messages])
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(150, marks=pytest.mark.soak)])
+def test_tasks_that_are_killed_anywhere(target, kills):
+    """Each is killed at a random moment, and another attempt reads the same messages, as Spark repeats a task."""
+    rng, processes = random.Random(kills), get_context("spawn")
+    rows, at, killed = {0: "x"}, 0, 0
+    for _ in range(kills):
+        messages = []
+        for _ in range(30):
+            at, key = at + 1, rng.randrange(20)
+            kind = rng.choice(["UPDATE", "DELETE"]) if key in rows else "INSERT"
+            messages.append(canal(at, kind, "a", row(key, f"v{at}"), second=at))
+            rows.pop(key, None)
+            rows |= {} if kind == "DELETE" else {key: f"v{at}"}
+        is_ready = processes.Event()
+        task = processes.Process(target=apply_when_told, args=(owned(target), batch(*messages), is_ready))
+        task.start()
+        assert is_ready.wait(300)
+        task.join(rng.uniform(0, 0.08))
+        task.kill()
+        task.join()
+        killed += task.exitcode != 0
+        apply(owned(target), [batch(*messages)])
+        assert stored(target) == rows
+    assert killed, "every task was faster"
+
+
+def test_limits(tmp_path):
+    target = created(str(tmp_path / "limited"), rows=5)
+    for limits in (Limits(rows=4), Limits(size=100)):
+        with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
+            apply(owned(target, limits=limits), [batch(canal(9, "INSERT", "a", row(9, "y")))])
+
+
+def test_what_only_sparks_merge_applies(target):
+    with pytest.raises(BatchRefusedError, match="another table than Spark"):
+        apply(owned(target, id="of another one"), [batch(canal(1, "INSERT", "a", row(7, "x")))])
+    with pytest.raises(RefusedError, match="key is null"):
+        apply(owned(target), [batch(canal(1, "INSERT", "a", {"id": None, "name": "x"}))])
+    partial = canal(1, "UPDATE", "a", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})
+    with pytest.raises(RefusedError, match="only the changed columns"):
+        apply(owned(target), [batch(partial)])
+
+
+def test_without_the_package(target, monkeypatch):
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(RefusedError, match="no deltalake"):
+        apply(owned(target), [batch(canal(1, "INSERT", "a", row(1, "x")))])
+
+
+def test_tombstones_are_compacted_and_forgotten(tmp_path):
+    target = created(str(tmp_path / "compacted"), rows=30)
+    for at in range(25):
+        apply(owned(target), [batch(canal(100 + at, "DELETE", "a", row(at, "x"), second=40 + at))])
+    tombstones = DeltaTable(f"{target}__tombstones")
+    assert len(tombstones.file_uris()) < 25
+    assert tombstones.to_pyarrow_table().num_rows == 25
+    now = datetime.now(timezone.utc)  # most were remembered within this second
+    last = batch(canal(200, "DELETE", "a", row(29, "x"), second=99))
+    apply(owned(target, forget_before=now), [last])
+    assert DeltaTable(f"{target}__tombstones").to_pyarrow_table().column("k0").to_pylist() == [29]
