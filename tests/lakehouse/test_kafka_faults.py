@@ -122,28 +122,6 @@ def test_a_partition_without_a_leader_is_not_gone(two_brokers, topic):
         wait_until(lambda: asking._bounds(wanted) == (0, 0))
 
 
-@pytest.mark.soak
-def test_leaders_that_move_in_a_stream(spark, two_brokers, topic, tmp_path):
-    """The leader of two partitions is killed, and then leads them again."""
-    first, second = two_brokers
-    leaders = [second.node, first.node, second.node]
-    first.create_replicated_topic(topic, [[one, 3 - one] for one in leaders])
-    first.produce(topic, numbered(3000, 3))
-    assert first.leaders(topic) == leaders
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 150, **of_both(two_brokers)}
-    query = started(source(spark, first, "towpath", True, **options), tmp_path, **EVERY)
-    wait_until(lambda: query.lastProgress and all_in_sync(first, topic))
-    second.kill()
-    assert query.lastProgress.batchId < 10, "there was too little left to read"
-    first.produce(topic, numbered(1500, 3, 3000))
-    assert first.leaders(topic) == [first.node] * 3
-    lead_again(two_brokers, topic, leaders)
-    first.produce(topic, numbered(30, 3, 4500))
-    query.processAllAvailable()
-    query.stop()
-    assert numbers(table(spark, tmp_path)) == list(range(4530))
-
-
 def test_a_leader_that_dies_while_a_task_reads(two_brokers, topic):
     """The task has fetched a part of its range ahead, and gets the rest from the new leader.
 

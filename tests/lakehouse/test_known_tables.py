@@ -1,7 +1,7 @@
 """Tables that a query knows are decoded with their envelopes, and read again where that does not suffice."""
 
 import random
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
@@ -42,64 +42,59 @@ def inserts(first, *keys):
 
 
 @BOTH_WAYS
-def test_a_table_is_known_after_its_first_batch(topic, batches_read):
-    topic.replicate_in_turn([inserts(0, 1, 2), inserts(2, 3), inserts(3, 4, 5)])
-    assert batches_read == [set(), {"a"}, {"a"}]
-    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3, 4, 5)}
-    assert topic.states()["a"]["state"] == "ok"
-
-
-def test_declarations_with_the_same_columns_are_known_together(topic, batches_read):
+def test_tables_are_known_after_their_first_batch(topic, batches_read):
+    """Declarations with the same columns are known together, and statements about other tables divide nothing."""
     longer = {**TYPES, "name": "varchar(30)"}
-    others = [canal(at, "INSERT", "a", row(at, f"n{at}"), longer) for at in (3, 5)]
-    topic.replicate_in_turn([inserts(1, 1, 2), others[:1], [*inserts(4, 4), *others[1:]]])
-    assert batches_read == [set(), {"a"}, {"a"}]
+    others = [canal(20 + at, "INSERT", "b", row(at, f"n{at}"), longer) for at in range(3)]
+    created = canal(9, "CREATE", "other", sql="CREATE TABLE other (id int PRIMARY KEY)")
+    topic.replicate_in_turn(
+        [
+            [*inserts(0, 1, 2), canal(19, "INSERT", "b", row(0, "n0"))],
+            [*inserts(2, 3), others[1], created, canal(10, "QUERY", "a", sql="FLUSH TABLES")],
+            [*inserts(11, 4, 5), others[2]],
+        ]
+    )
+    assert batches_read == [set(), {"a", "b"}, {"a", "b"}]
     assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3, 4, 5)}
-
-
-def test_statements_about_other_tables_divide_nothing(topic, batches_read):
-    other = canal(2, "CREATE", "other", sql="CREATE TABLE other (id int PRIMARY KEY)")
-    query = canal(3, "QUERY", "a", sql="FLUSH TABLES")
-    topic.replicate_in_turn([inserts(0, 1, 2), [other, query, *inserts(4, 3)]])
-    assert batches_read == [set(), {"a"}]
-    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3)}
+    assert topic.names("b") == {key: f"n{key}" for key in (0, 1, 2)}
+    assert topic.states()["a"]["state"] == "ok"
 
 
 WIDER = {**TYPES, "note": "varchar(5)"}
-ADD = canal(4, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN note varchar(5) DEFAULT 'x'")
-NARROW, WIDE = canal(3, "INSERT", "a", row(4, "n4")), canal(5, "INSERT", "a", {**row(3, "n3"), "note": "y"}, WIDER)
-EMPTY = canal(4, "TRUNCATE", "a", sql="TRUNCATE TABLE a", second=1)
-SECOND_LOOKS = {
-    "a statement": ([NARROW, ADD, WIDE], {1: "x", 2: "x", 3: "y", 4: "x", 9: None}),
-    "a new declaration": ([NARROW, WIDE], {1: None, 2: None, 3: "y", 4: None, 9: None}),
-    "a TRUNCATE": ([NARROW, EMPTY, canal(5, "INSERT", "a", row(3, "n3"), second=2)], {3: None, 9: None}),
-}
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize("reason", SECOND_LOOKS)
-def test_a_batch_is_read_again(topic, batches_read, reason):
+def test_a_batch_is_read_again(topic, batches_read):
     """The notes of each row are those of MySQL; a column that a later row has first has none in earlier ones."""
-    messages, notes = SECOND_LOOKS[reason]
-    topic.replicate_in_turn([inserts(0, 1, 2), messages, [canal(9, "INSERT", "a", row(9, "n9"), second=9)]])
-    assert batches_read[:3] == [set(), {"a"}, set()]
-    found = topic.rows("a")
-    assert {one["id"]: one.get("note") for one in found} == notes
-    assert {one["name"] for one in found} == {f"n{key}" for key in notes}
-    assert topic.states()["a"]["state"] == "ok"
+    at = count()
+
+    def insert(table, key, second=0, **note):
+        return canal(next(at), "INSERT", table, row(key, f"n{key}") | note, WIDER if note else TYPES, second=second)
+
+    notes = {
+        "stated": {1: "x", 2: "x", 3: "y", 4: "x", 9: None},
+        "declared": {1: None, 2: None, 3: "y", 4: None, 9: None},
+        "emptied": {3: None, 9: None},
+    }
+    first = [insert(table, key) for table in notes for key in (1, 2)]
+    again = [insert(table, 4) for table in notes]
+    again.append(canal(next(at), "ALTER", "stated", sql="ALTER TABLE stated ADD COLUMN note varchar(5) DEFAULT 'x'"))
+    again.append(canal(next(at), "TRUNCATE", "emptied", sql="TRUNCATE TABLE emptied", second=1))
+    again += [insert("stated", 3, note="y"), insert("declared", 3, note="y"), insert("emptied", 3, second=2)]
+    topic.replicate_in_turn([first, again, [insert(table, 9, second=9) for table in notes]])
+    assert batches_read[:3] == [set(), notes.keys(), set()]
+    for table, of_rows in notes.items():
+        found = topic.rows(table)
+        assert {one["id"]: one.get("note") for one in found} == of_rows
+        assert {one["name"] for one in found} == {f"n{key}" for key in of_rows}
+    assert topic.state_of() == dict.fromkeys(notes, "ok")
 
 
-def test_what_a_task_refuses_is_not_read_again(topic, batches_read):
-    """Spark merges the changes of the same blocks."""
-    partial = canal(3, "UPDATE", "a", {"id": "1"}, old={"id": "1"})
-    topic.replicate_in_turn([inserts(0, 1, 2), [partial], [canal(9, "INSERT", "a", row(9, "n9"), second=9)]])
-    assert batches_read == [set(), {"a"}, {"a"}]
-    assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 9)}
-    assert topic.states()["a"]["state"] == "ok"
+def test_the_driver_holds_no_messages_of_tables_that_tasks_merge(topic, batches_read, monkeypatch):
+    """It holds those of small tables that Spark merges, and a task may merge a large one.
 
-
-def test_the_driver_holds_no_messages_of_tables_that_tasks_merge(topic, monkeypatch):
-    """It holds those of small tables that Spark merges, and a task may merge a large one."""
+    What a task refuses is not read again: Spark merges the changes of the same blocks.
+    """
     held, read = [], MessagesInDriver.__init__
 
     def reading(self, events):
@@ -111,6 +106,7 @@ def test_the_driver_holds_no_messages_of_tables_that_tasks_merge(topic, monkeypa
     first = [canal(2, "INSERT", "b", row(1, "x")), *inserts(0, 1, 2)]
     topic.replicate_in_turn([first, [refused[0], *inserts(5, 3)], [refused[1], *inserts(7, 4)]])
     assert held == [{"b"}, {"b"}]
+    assert batches_read == [set(), {"a", "b"}, {"a", "b"}]
     assert (topic.names("a"), topic.names("b")) == ({key: f"n{key}" for key in (1, 2, 3, 4)}, {1: "x"})
 
 

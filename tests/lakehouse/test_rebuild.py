@@ -135,8 +135,7 @@ def test_what_was_put_aside_before_a_snapshot_is_done(topic, spark):
     rebuild(topic, later, snapshot=snapshot, dead_letters=dead_letters)
     assert topic.states()["a"]["state"] == "ok"
     assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
-    status = topic.options["status"]
-    towpath.spark.reprocess(spark, dead_letters=dead_letters, status=status, zero_date="null")
+    topic.reprocess(zero_date="null")
     assert [(one["id"], str(one["d"])) for one in topic.rows("a")] == [(1, "2024-02-02"), (3, "2024-03-03")]
     assert [one["id"] for one in topic.rows("b")] == [1, 2]
 

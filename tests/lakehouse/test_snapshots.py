@@ -75,7 +75,7 @@ def test_a_column_that_is_added_after_the_snapshot(topic, spark):
         canal(4, "ALTER", "c", sql="ALTER TABLE c DROP COLUMN name, ADD COLUMN name varchar(20)", second=5),
     )
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: None}
-    assert {name: one["state"] for name, one in topic.states().items()} == {"a": "ok", "b": "stale", "c": "stale"}
+    assert topic.state_of() == {"a": "ok", "b": "stale", "c": "stale"}
 
 
 def test_several_tables_one_of_which_gets_no_change(topic, spark):

@@ -1,4 +1,4 @@
-"""Tables outside of the default schema: snapshots, rebuild, reprocess, and schema changes of SQL Server and Oracle."""
+"""Debezium's messages of PostgreSQL, SQL Server and Oracle: values that are not logged, and tables of schemas."""
 
 import logging
 from functools import partial
@@ -11,6 +11,7 @@ from lake_cases import Together
 from lake_topic import Topic, canal, row
 
 COLUMNS = "id int, a string, b string"
+TOAST = "__debezium_unavailable_value"
 
 together = Together(dialect="debezium-json")
 in_soak = Together(marks=[pytest.mark.soak], dialect="debezium-json")
@@ -34,12 +35,87 @@ def content(topic, table):
     return {one["id"]: one["a"] for one in topic.rows(table)}
 
 
-def states(topic):
-    return {name: one["state"] for name, one in topic.states().items()}
-
-
 def rows_of(spark, text):
     return spark.createDataFrame([(1, text, "b"), (2, text, "b")], COLUMNS)
+
+
+def values_that_are_not_logged(topic, declared):
+    def sent(at, op, key, a, b):
+        return record(at, op, {"id": key, "a": a, "b": b}, declared=declared)
+
+    yield [sent(0, "c", 1, "large", "x"), sent(1, "c", 2, "other", "x")]
+    yield [sent(2, "u", 1, TOAST, "y"), sent(3, "u", 2, TOAST, "y"), sent(4, "u", 2, "new", "z")]
+    assert topic.rows("t") == [{"id": 1, "a": "large", "b": "y"}, {"id": 2, "a": "new", "b": "z"}]
+    # Both in one batch: the second inherits from the first.
+    yield [sent(5, "u", 1, "newer", "z"), sent(6, "u", 1, TOAST, None)]
+    assert topic.rows("t") == [{"id": 1, "a": "newer", "b": None}, {"id": 2, "a": "new", "b": "z"}]
+    assert topic.states()["t"]["state"] == "ok"
+
+
+@together
+def test_a_value_that_is_not_logged_stays(topic):
+    yield from values_that_are_not_logged(topic, declared=True)
+
+
+@together.having(schemas={"shop.t": COLUMNS})
+def test_a_value_that_is_not_logged_stays_without_schema_parts(topic):
+    yield from values_that_are_not_logged(topic, declared=False)
+
+
+@together
+def test_a_value_that_a_new_key_hides_is_a_dead_letter(topic):
+    """Debezium writes an update of the key as a delete and an insert, which has a placeholder for the large value."""
+    yield [record(0, "c", {"id": 1, "a": "large", "b": "x"}), record(1, "c", {"id": 2, "a": "large", "b": "x"})]
+    for at, (old, new) in enumerate([(1, 11), (2, 12)]):
+        moved = {"id": new, "a": TOAST if new == 11 else "known", "b": "x"}
+        yield [record(2 + 2 * at, "d", {"id": old, "a": "", "b": ""}), record(3 + 2 * at, "c", moved)]
+    assert topic.rows("t") == [{"id": 12, "a": "known", "b": "x"}]
+    assert topic.states()["t"]["dead_letters"] == 1
+
+
+@together
+def test_tables_of_two_schemas_do_not_mix(topic):
+    """In one batch, in batches of their own, and with the same keys."""
+    yield [
+        record(0, "c", row_of(1, "public")),
+        record(1, "c", row_of(1, "sales"), schema="sales"),
+        record(2, "c", row_of(2, "sales"), schema="sales"),
+        record(3, "c", row_of(2, "public")),
+        record(4, "d", row_of(2, None)),
+    ]
+    assert content(topic, "t") == {1: "public"}
+    assert content(topic, "sales.t") == {1: "sales", 2: "sales"}
+    yield [record(5, "u", row_of(1, "new"), schema="sales")]
+    yield [record(6, "d", row_of(1, None))]
+    assert content(topic, "t") == {}
+    assert content(topic, "sales.t") == {1: "new", 2: "sales"}
+    assert topic.state_of() == {"t": "ok", "sales.t": "ok"}
+
+
+@together.having(keys={"shop.t": ["id"], "shop.sales.t": ["id"]})
+def test_one_message_with_tables_of_two_schemas(topic):
+    both = [record(0, "c", row_of(1, "public")), record(1, "c", row_of(1, "sales"), schema="sales")]
+    yield [{**both[0], "value": b"[" + b",".join(one["value"] for one in both) + b"]"}]
+    assert content(topic, "t") == {1: "public"}
+    assert content(topic, "sales.t") == {1: "sales"}
+
+
+@together.having(schemas={"shop.t": COLUMNS, "shop.public.t": COLUMNS})
+def test_schemas_without_declared_types_and_the_default_one_of_sql_server(topic):
+    yield [
+        record(at, "c", row_of(1, schema), declared=False, schema=schema, connector="sqlserver")
+        for at, schema in enumerate(["dbo", "public"])
+    ]
+    assert content(topic, "t") == {1: "dbo"}
+    assert content(topic, "public.t") == {1: "public"}
+
+
+@together.having(columns={"shop.t": {"mask": {"a": "'***'"}}, "shop.sales.t": {"exclude": ["b"]}})
+def test_a_mask_holds_in_each_schema(topic):
+    """Rules with the schema are added to those without it."""
+    yield [record(at, "c", row_of(1, "secret"), schema=schema) for at, schema in enumerate(["public", "sales", "hr"])]
+    assert topic.rows("t") == topic.rows("hr.t") == [{"id": 1, "a": "***", "b": None}]
+    assert topic.rows("sales.t") == [{"id": 1, "a": "***"}]
 
 
 def test_snapshots_of_two_schemas(topic, spark):
@@ -56,7 +132,7 @@ def test_snapshots_of_two_schemas(topic, spark):
     assert topic.rows("t") == [{"id": 1, "a": "shop.t", "b": "***"}]
     assert topic.rows("sales.t") == [{"id": 1, "a": "NEW", "b": "***"}, {"id": 2, "a": "SHOP.SALES.T", "b": "***"}]
     assert topic.load("shop/sales.t").schema["id"].dataType.simpleString() == "bigint"
-    assert states(topic) == {"t": "ok", "sales.t": "ok"}
+    assert topic.state_of() == {"t": "ok", "sales.t": "ok"}
     source = spark.sql(f"SHOW TBLPROPERTIES {topic.sql_name('shop/sales.t')}").filter("key = 'towpath.source'")
     assert source.collect()[0]["value"] == "shop.`sales.t`"
 
@@ -86,7 +162,7 @@ def test_rebuild_of_one_of_two_tables(topic, spark):
     rebuild(topic.frame(messages[2]), snapshot=rows_of(spark, "snapshot"), columns={"mask": {"b": "'***'"}})
     assert topic.rows("sales.t") == [{"id": 1, "a": "snapshot", "b": "***"}, {"id": 2, "a": "sales", "b": "***"}]
     assert content(topic, "t") == {}
-    assert states(topic) == {"t": "ok", "sales.t": "ok"}
+    assert topic.state_of() == {"t": "ok", "sales.t": "ok"}
 
 
 @pytest.mark.soak
@@ -96,17 +172,17 @@ def test_an_altered_table_makes_no_other_one_stale(delta):
     messages = [of_server(0, "c", row_of(1, "sales"), "sales"), of_server(1, "c", row_of(1, "dbo")), change]
     only = {"shop.sales.t": delta.name("shop/sales.t")}
     towpath.spark.replicate(delta.frame(*messages), only, "debezium-json", **delta.options)
-    assert states(delta) == {"sales.t": "ok"}
+    assert delta.state_of() == {"sales.t": "ok"}
     status = {"status": delta.options["status"]}
     towpath.spark.rebuild(delta.frame(*messages), "shop.sales.t", delta.target, "debezium-json", **status)
-    assert states(delta) == {"sales.t": "ok"}
+    assert delta.state_of() == {"sales.t": "ok"}
     assert content(delta, "sales.t") == {1: "sales"}
     # The same for statements of MySQL.
     statement = canal(0, "ALTER", "b", sql="ALTER TABLE b TRUNCATE PARTITION p1")
     rows = [canal(1, "INSERT", "a", row(1, "x"))]
     delta.replicate(*rows)
     towpath.spark.rebuild(delta.frame(statement, *rows), "shop.a", delta.target, "canal-json", **status)
-    assert states(delta) == {"sales.t": "ok", "a": "ok"}
+    assert delta.state_of() == {"sales.t": "ok", "a": "ok"}
 
 
 @pytest.mark.soak
@@ -117,18 +193,17 @@ def test_reprocess_of_one_of_two_tables(delta, spark):
         for at, schema in enumerate(("sales", "public", "sales"))
     ]
     replicate(delta, *sent)
-    assert states(delta) == {"t": "quarantined", "sales.t": "quarantined"}
-    own = {name: delta.options[name] for name in ("dead_letters", "status")}
-    reprocess = partial(towpath.spark.reprocess, spark, **own, schemas={"shop.t": "id int, a date, b string"})
+    assert delta.state_of() == {"t": "quarantined", "sales.t": "quarantined"}
+    reprocess = partial(delta.reprocess, schemas={"shop.t": "id int, a date, b string"})
     reprocess(tables=["shop.sales.t"], zero_date="error")
-    assert states(delta) == {"t": "quarantined", "sales.t": "ok"}
+    assert delta.state_of() == {"t": "quarantined", "sales.t": "ok"}
     dead = delta.load("dead").filter("done_at IS NULL").select("database", "table").collect()
     assert [tuple(one) for one in dead] == [("shop", "sales.t")] * 2
     assert not (delta.lake / "shop" / "t").exists()
     reprocess(zero_date="null")
     assert content(delta, "sales.t") == {0: None, 2: None}
     assert content(delta, "t") == {1: None}
-    assert states(delta) == {"t": "ok", "sales.t": "ok"}
+    assert delta.state_of() == {"t": "ok", "sales.t": "ok"}
 
 
 def of_server(at, op, row, schema="dbo"):
@@ -150,7 +225,7 @@ def changes_of_sql_server(topic, partition):
     assert content(topic, "sales.t") == {1: "x"}
     yield [of_server(5, "c", row_of(2, "y")), change(6, ("DROP", '"shop"."dbo"."t"'))]
     assert content(topic, "t") == {2: "y"}
-    assert states(topic) == {"t": "dropped", "sales.t": "stale"}
+    assert topic.state_of() == {"t": "dropped", "sales.t": "stale"}
 
 
 @together
@@ -171,7 +246,7 @@ def test_the_schema_changes_of_a_first_snapshot(topic):
         for at, schema in enumerate(("dbo", "sales"))
     ]
     yield [*created, of_server(2, "r", row_of(1, "x")), of_server(3, "r", row_of(1, "x"), "sales")]
-    assert states(topic) == {"t": "ok", "sales.t": "ok"}
+    assert topic.state_of() == {"t": "ok", "sales.t": "ok"}
 
 
 def of_oracle(at, row, schema):
@@ -189,13 +264,13 @@ def test_a_statement_of_oracle_is_not_read_as_one_of_mysql(topic):
     sql = 'ALTER TABLE shop.t ADD c int DEFAULT 5; DROP TABLE "t"; TRUNCATE TABLE t'
     change = partial(schema_change, sql=sql, schema="sales", connector="oracle", partition=0)
     yield [change(4, ("ALTER", '"shop"."sales"."t"'))]
-    assert states(topic) == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "ok"}
+    assert topic.state_of() == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "ok"}
     assert topic.states()["sales.t"]["statement"] == sql.replace("shop", topic.database)
     assert content(topic, "t") == {1: "default"}
     assert "c" not in topic.load(f"shop/{of_shop}").columns
     # Nothing is listed: the table of the message.
     yield [change(5, schema="hr")]
-    assert states(topic) == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "stale"}
+    assert topic.state_of() == {"t": "ok", of_shop: "ok", "sales.t": "stale", "hr.t": "stale"}
     yield [change(6, sql="TRUNCATE TABLE shop.t", schema="sales")]
     assert [content(topic, name) for name in ("sales.t", "t", of_shop)] == [{}, {1: "default"}, {1: topic.database}]
 
@@ -206,7 +281,7 @@ def test_both_names_of_a_renamed_table_are_stale(topic):
     change = schema_change(1, ("ALTER", '"shop"."sales"."new"'), schema="sales", connector="oracle", table="new")
     former = b'"type": "ALTER", "previousId": "\\"shop\\".\\"sales\\".\\"t\\""'
     yield [{**change, "value": change["value"].replace(b'"type": "ALTER"', former)}]
-    assert states(topic) == {"sales.t": "stale", "sales.new": "stale"}
+    assert topic.state_of() == {"sales.t": "stale", "sales.new": "stale"}
 
 
 def test_a_statement_that_names_no_table_is_logged(delta, caplog):
