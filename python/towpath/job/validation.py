@@ -14,9 +14,9 @@ from towpath.job.file import Job, Snapshot
 from towpath.job.run import messages, snapshot
 from towpath.lakehouse.replicate import replicate
 from towpath.lakehouse.tables.formats import DELTA, format_of
+from towpath.lakehouse.tables.sessions import unfitting_jar
 from towpath.lakehouse.tables.sql import execute, sql, table
 from towpath.lakehouse.tables.targets import absolute, catalog_parts, is_path
-from towpath.lakehouse.tables.unfitting_jars import unfitting_jar
 from towpath.names import did_you_mean
 from towpath.schema_registry import registry, shown
 from towpath.versions import combination_with

@@ -2,8 +2,8 @@
 
 import pytest
 
+from towpath.lakehouse.tables.sessions import UnfittingJarError
 from towpath.lakehouse.tables.sql import Sql, execute
-from towpath.lakehouse.tables.unfitting_jars import UnfittingJarError
 from towpath.versions import TESTED
 
 OF_JAVA = (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NewType
 
 from towpath.ddl import quoted
 from towpath.lakehouse.merging.retries import with_retries
+from towpath.lakehouse.tables.sessions import unfitting_jar
 from towpath.lakehouse.tables.targets import is_path
-from towpath.lakehouse.tables.unfitting_jars import unfitting_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
