@@ -55,18 +55,19 @@ def test_bounds_are_the_highest_of_the_stored_values(spark):
     frame = spark.createDataFrame([(spark_value(place),) for place in places], f"order {ORDER_TYPE}")
     highest = frame.groupBy(*stored.groups()).agg(*stored.highest())
     assert "SortAggregate" not in highest._jdf.queryExecution().toString()
-    found = stored.bounds_of(highest.collect())
+    found = stored.bounds_of(highest.collect()).highest
     logs = {place["log"] for place in places} - {None}
     assert len(logs) > 1
-    assert found.places == {
-        log: max((place["file"], max(place["at"], 0)) for place in places if place["log"] == log) for log in logs
-    }
-    assert found.commit_ts == max(place["commit_ts"] or 0 for place in places) > 0
-    for (topic, partition), of_partition in found.partitions.items():
+    for log in logs:
+        highest = max((place["file"], max(place["at"], 0)) for place in places if place["log"] == log)
+        assert found["place", log] == highest
+    assert found["commit_ts",] == max(place["commit_ts"] or 0 for place in places) > 0
+    partitions = {(place["topic"], place["partition"]) for place in places}
+    for topic, partition in partitions:
         own = [place for place in places if (place["topic"], place["partition"]) == (topic, partition)]
         for name in ("offset", "timestamp", "event_time"):
-            assert getattr(of_partition, name) == max(place[name] for place in own if place[name] is not None)
-    assert len(found.partitions) == len({(place["topic"], place["partition"]) for place in places}) > 1
+            assert found[name, topic, partition] == max(place[name] for place in own if place[name] is not None)
+    assert len(found) == len(logs) + 1 + 3 * len(partitions) > 1 + 3 + len(logs)
 
 
 def test_order_values_in_arrow_are_those_of_spark(spark):
