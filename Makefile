@@ -105,7 +105,7 @@ fuzz: ## Fuzz every target for SECONDS_EACH=120 seconds, and try CASES=2000 of e
 soak: jars target/jars/s3/fetched target/jars/hdfs/fetched wheel ## Bulk captures, also through Kafka into Delta while drivers and brokers are killed; needs the captures
 	$(IN_VENV) pytest tests/python -m soak
 	$(IN_VENV) pytest tests/lakehouse -m soak -s
-	TOWPATH_TEST_MERGE=spark $(IN_VENV) pytest $(addprefix tests/lakehouse/test_,combinations.py guarantees.py order.py rough_conditions.py followed_statements.py migrations.py tables_of_schemas.py)
+	TOWPATH_TEST_MERGE=spark $(IN_VENV) pytest $(addprefix tests/lakehouse/test_,combinations.py key_deletes.py guarantees.py order.py rough_conditions.py followed_statements.py migrations.py tables_of_schemas.py)
 
 matrix: wheel ## The Spark tests on the newest Spark 3.5, on 4.1 with Delta and Iceberg, and on the newest Spark 4
 	$(MAKE) matrix-3.5

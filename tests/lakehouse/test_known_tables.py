@@ -5,7 +5,6 @@ from itertools import count, pairwise
 
 import pytest
 
-from lake_cases import WAYS
 from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.reading import blocks
@@ -21,7 +20,7 @@ def topic(spark, tmp_path, known_tables, request):
     return found
 
 
-BOTH_WAYS = pytest.mark.parametrize("topic", WAYS, indirect=True)
+BOTH_WAYS = pytest.mark.parametrize("topic", ["auto", pytest.param("spark", marks=pytest.mark.soak)], indirect=True)
 
 
 @pytest.fixture

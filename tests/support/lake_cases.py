@@ -4,9 +4,6 @@ import pytest
 
 from lake_topic import OWN_TABLES, Topic
 
-WAYS = ["auto", pytest.param("spark", marks=pytest.mark.soak)]
-"""The values of `merge`: how tables are merged in `make test`, and in `make soak` too."""
-
 # Of the tables that all cases share, these have the column `topic` or, without messages, `database`.
 PLACED = {"dead", "ddl", "dead_quarantine"}
 
