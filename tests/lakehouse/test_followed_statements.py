@@ -150,7 +150,7 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
     """MySQL rounds them without a message. `test_combinations.py` has other changes; some rows are read late."""
     half, new = "2024-01-01 00:00:00.5", "2024-01-01 00:00:00"
     times = {"rounded": ("datetime(6)", half), "exact": ("datetime", new)}
-    late = {"late_widened": ("int", "1", "bigint", "7")}
+    late = {"late_rounded": ("datetime(6)", half, "datetime", new), "late_widened": ("int", "1", "bigint", "7")}
     yield [
         canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": kind})
         for at, (table, (kind, value)) in enumerate(times.items())
@@ -167,7 +167,7 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
         canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": kind}, second=10, partition=1)
         for at, (table, (kind, value, *_)) in enumerate(late.items())
     ]
-    assert topic.state_of() == {"rounded": "stale", "exact": "ok", "late_widened": "ok"}
+    assert topic.state_of() == {"rounded": "stale", "exact": "ok", "late_rounded": "stale", "late_widened": "ok"}
 
 
 @together.having(keys={"shop.given": ["id"]})
