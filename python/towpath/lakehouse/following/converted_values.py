@@ -21,58 +21,60 @@ def is_converted(column: Sql, kind: str) -> Sql:
         kind: MySQL's type, as `Column.type`.
     """
     found = read_type(Cursor(tokenize(kind)))
-    condition = _CONDITIONS.get(found.name)
-    return condition(column, found) if condition else Sql("false")
+    if found.name in _RELABELLED:
+        value = _RELABELLED[found.name](column, found)
+        return sql("{column} IS NOT NULL AND {value} IS NULL", column=column, value=value)
+    bits = _BITS.get(found.name, 0)
+    numbers = {
+        "number": found.number,
+        "next": found.number + 1,
+        "bytes": -(-found.number // 8),
+        "least": 0 if found.unsigned else -(2**bits) // 2,
+        "most": (2**bits if found.unsigned else 2**bits // 2) - 1,
+        "scale": int(found.arguments[1]) if found.arguments[1:] else 0,
+    }
+    parts = {name: Sql(str(number)) for name, number in numbers.items()}
+    parts |= {"column": column, "kind": Sql(found.name), "form": string(_FORMS.get(found.name, ""))}
+    conditions = [_CONDITIONS.get(found.name, "false")]
+    if found.name == "bit" and found.number == 1:  # it is a boolean
+        conditions = []
+    if found.name in _FLOATS and found.arguments:
+        conditions.append("{column} <> CAST(round(CAST({column} AS double), {scale}) AS {kind})")
+    if found.unsigned and not bits:
+        conditions.append("{column} < 0")
+    return any_of(sql(one, **parts) for one in conditions)
 
 
-def _text(column: Sql, kind: ColumnType) -> Sql:
-    """A text of n characters, or one of the types of texts, whose sizes are bytes."""
-    if kind.name == "varchar":
-        return Sql(f"char_length({column}) > {kind.number}")
-    most = 2 ** _SIZES[kind.name[:-4]] - 1 if kind.name in _OF_SIZES else kind.number
-    return Sql(f"octet_length({column}) > {most}")
-
-
-def _char(column: Sql, kind: ColumnType) -> Sql:
-    return Sql(f"char_length({column}) > {kind.number} OR {column} LIKE '% '")
-
-
-def _padded(column: Sql, kind: ColumnType) -> Sql:
-    length = -(-kind.number // 8) if kind.name == "bit" else kind.number
-    # A bit(1) is a boolean.
-    return Sql("false" if kind.name == "bit" and kind.number == 1 else f"octet_length({column}) <> {length}")
-
-
-def _instant(column: Sql, kind: ColumnType) -> Sql:
-    return _has_more_digits(f"date_format({column}, 'SSSSSS')", kind)
-
-
-def _time(column: Sql, kind: ColumnType) -> Sql:
-    """A text that MySQL reads as a time, such as `123` or `1:2:3`, is not written as a time is."""
-    digits = _has_more_digits(f"regexp_extract({column}, '[.]([0-9]+)$', 1)", kind)
-    return any_of([digits, Sql(f"NOT {column} RLIKE '^-?[0-9]{{2,3}}:[0-9]{{2}}:[0-9]{{2}}([.][0-9]+)?$'")])
-
-
-def _year(column: Sql, kind: ColumnType) -> Sql:
-    """A number of two digits is a year of this century or the last one."""
-    return Sql(f"{column} BETWEEN 1 AND 99")
-
-
-def _canonical(column: Sql, kind: ColumnType) -> Sql:
-    """MariaDB writes a value of these types in one form only."""
-    return Sql(f"NOT {column} RLIKE '{_FORMS[kind.name]}'")
-
-
+_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_FLOATS = ("float", "double")
 _BYTE = "(0|[1-9][0-9]{0,2})"
 _FORMS = {
+    "time": "^-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}([.][0-9]+)?$",
     "uuid": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
     "inet4": f"^{_BYTE}([.]{_BYTE}){{3}}$",
     "inet6": f"^((0|[1-9a-f][0-9a-f]{{0,3}}|{_BYTE}([.]{_BYTE}){{3}})?(:|$))*$",
 }
+"""How values are written. MariaDB writes a value of its own types in one form only."""
 
-
-def _has_more_digits(fraction: str, kind: ColumnType) -> Sql:
-    return Sql(f"substr({fraction}, {kind.number + 1}) RLIKE '[1-9]'")
+_CONDITIONS: Mapping[str, str] = {
+    **dict.fromkeys(_FORMS, "NOT {column} RLIKE {form}"),
+    **dict.fromkeys(_BITS, "CAST({column} AS decimal(20, 0)) NOT BETWEEN {least} AND {most}"),
+    **dict.fromkeys(("datetime", "timestamp"), "substr(date_format({column}, 'SSSSSS'), {next}) RLIKE '[1-9]'"),
+    **dict.fromkeys(("tinytext", "tinyblob"), f"octet_length({{column}}) > {2**8 - 1}"),
+    **dict.fromkeys(("text", "blob"), f"octet_length({{column}}) > {2**16 - 1}"),
+    **dict.fromkeys(("mediumtext", "mediumblob"), f"octet_length({{column}}) > {2**24 - 1}"),
+    **dict.fromkeys(("longtext", "longblob"), f"octet_length({{column}}) > {2**32 - 1}"),
+    "varchar": "char_length({column}) > {number}",
+    "varbinary": "octet_length({column}) > {number}",
+    "char": "char_length({column}) > {number} OR {column} LIKE '% '",
+    "binary": "octet_length({column}) <> {number}",
+    "bit": "octet_length({column}) <> {bytes}",
+    # A text that MySQL reads as a time, such as `123` or `1:2:3`, is not written as a time is.
+    "time": "substr(regexp_extract({column}, '[.]([0-9]+)$', 1), {next}) RLIKE '[1-9]' OR NOT {column} RLIKE {form}",
+    # A number of two digits is a year of this century or the last one.
+    "year": "{column} BETWEEN 1 AND 99",
+}
+"""What is true for a value that a type does not hold as it is."""
 
 
 def relabelled(column: Sql, kind: str) -> Sql | None:
@@ -112,42 +114,3 @@ def _label(value: Sql, kind: ColumnType) -> Sql:
 
 
 _RELABELLED: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {"enum": _enum, "set": _set}
-
-
-def _is_unknown(column: Sql, kind: ColumnType) -> Sql:
-    value = _RELABELLED[kind.name](column, kind)
-    return sql("{column} IS NOT NULL AND {value} IS NULL", column=column, value=value)
-
-
-def _floating(column: Sql, kind: ColumnType) -> Sql:
-    rounded = f"CAST(round(CAST({column} AS double), {kind.arguments[1]}) AS {kind.name})" if kind.arguments else column
-    return any_of([Sql(f"{column} <> {rounded}"), _negative(column, kind)])
-
-
-def _negative(column: Sql, kind: ColumnType) -> Sql:
-    return Sql(f"{column} < 0" if kind.unsigned else "false")
-
-
-def _integer(column: Sql, kind: ColumnType) -> Sql:
-    bits = _BITS[kind.name]
-    least, most = (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    return Sql(f"CAST({column} AS decimal(20, 0)) NOT BETWEEN {least} AND {most}")
-
-
-_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
-_SIZES = {"tiny": 8, "": 16, "medium": 24, "long": 32}
-_OF_SIZES = [f"{size}{kind}" for size in _SIZES for kind in ("text", "blob")]
-
-_CONDITIONS: Mapping[str, Callable[[Sql, ColumnType], Sql]] = {
-    **dict.fromkeys(_BITS, _integer),
-    **dict.fromkeys(("float", "double"), _floating),
-    **dict.fromkeys(("datetime", "timestamp"), _instant),
-    **dict.fromkeys(("binary", "bit"), _padded),
-    **dict.fromkeys(("varchar", "varbinary", *_OF_SIZES), _text),
-    "char": _char,
-    "decimal": _negative,
-    **dict.fromkeys(_RELABELLED, _is_unknown),
-    "time": _time,
-    "year": _year,
-    **dict.fromkeys(("uuid", "inet4", "inet6"), _canonical),
-}
