@@ -19,10 +19,9 @@ from towpath.lakehouse.merging.delta_rs import (
     Limits,
     RefusedError,
     begun_merge,
-    check_target,
     names_in,
     next_version,
-    open_if_exists,
+    open_target,
     quoted,
     retried,
     select,
@@ -91,29 +90,18 @@ class SmallTarget:
 
     def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
         """Open the table and change it, until no other writer is faster. None: delta-rs may not, or cannot."""
-        if not self._may():
+        spark, target, tasks = self.spark, self.target, self.in_tasks
+        is_delta = tasks.may_in_driver(spark, target) and format_of(spark, target) is DELTA
+        if not is_delta or tasks.why_elsewhere(spark, target) is not None:
             return None
         try:
-            return retried(lambda: change(self._open()))
+            place = tasks.location(spark, target), tasks.storage, tasks.id(spark, target)
+            return retried(lambda: change(open_target(*place, _LIMITS)))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of delta-rs is not an Exception
-            _log.info("%s: Spark follows the statement: %s", self.target, printable(str(error), SHOWN))
+            _log.info("%s: Spark follows the statement: %s", target, printable(str(error), SHOWN))
             return None
-
-    def _may(self) -> bool:
-        return (
-            self.in_tasks.may_in_driver(self.spark, self.target)
-            and format_of(self.spark, self.target) is DELTA
-            and self.in_tasks.why_elsewhere(self.spark, self.target) is None
-        )
-
-    def _open(self) -> DeltaTable:
-        table = open_if_exists(self.in_tasks.location(self.spark, self.target), self.in_tasks.storage)
-        if table is None or self.in_tasks.id(self.spark, self.target) not in (None, str(table.metadata().id)):
-            raise RefusedError("delta-rs opens another table than Spark")
-        check_target(table, _LIMITS)
-        return table
 
     def _fill(self, table: DeltaTable, place: Place, columns: Sequence[Filled]) -> bool:
         rows = self._rows(table, [one.name for one in columns])

@@ -74,6 +74,27 @@ def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTab
         raise
 
 
+def open_target(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Limits) -> DeltaTable:
+    """Open a target that delta-rs may write.
+
+    Args:
+        location: A local folder or a URI.
+        storage: What delta-rs needs to open a store.
+        id: The id of the table that Spark reads; None: it is not known.
+        limits: The largest table.
+
+    Raises:
+        RefusedError: It was removed, is another table, is too large, or delta-rs might not write it as Spark does.
+    """
+    target = open_if_exists(location, storage)
+    if target is None:
+        raise BatchRefusedError("the target was removed")
+    if id not in (None, str(target.metadata().id)):
+        raise BatchRefusedError("delta-rs opens another table than Spark")
+    check_target(target, limits)
+    return target
+
+
 def check_target(target: DeltaTable, limits: Limits) -> None:
     """Refuse a table that delta-rs might not write as Spark does, or that is too large.
 

@@ -24,11 +24,11 @@ from towpath.lakehouse.merging.delta_rs import (
     Limits,
     RefusedError,
     begun_merge,
-    check_target,
     is_conflict,
     names_in,
     open_if_exists,
     open_table,
+    open_target,
     quoted,
     retried,
     select,
@@ -244,12 +244,7 @@ def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str
 
 
 def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
-    target = open_if_exists(table.target, table.storage)
-    if target is None:
-        raise BatchRefusedError("the target was removed")
-    if table.id is not None and table.id != str(target.metadata().id):
-        raise BatchRefusedError("delta-rs opens another table than Spark")
-    check_target(target, table.limits)
+    target = open_target(table.target, table.storage, table.id, table.limits)
     keys = {f"k{at}": quoted(name) for at, name in enumerate(names_in(target, table.keys))}
     rows = _Known.of(target, {**keys, "known": quoted(table.order), "truncated": "false"}, newest)
     tombstones = open_if_exists(table.tombstones, table.storage)
