@@ -10,7 +10,7 @@ import towpath
 from lake_cases import Together
 from lake_topic import Topic, canal, row
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.following.carried_rows import are_changed, typed_value
+from towpath.lakehouse.following.carried_rows import are_changed, initial_value
 from towpath.lakehouse.following.converted_values import is_converted, relabelled
 from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.merging import by_tasks
@@ -106,8 +106,8 @@ KEPT = [
 
 def test_values_that_another_type_converts(spark):
     cases = [*CONVERTED, *KEPT]
-    values = [typed_value(Column(f"v{at}", old, initial=value)) for at, (old, value, _) in enumerate(cases)]
-    frame = spark.createDataFrame(pa.table({one.column_names[0]: one.column(0) for one in values}))
+    values = [initial_value(Column(f"v{at}", old, initial=value)) for at, (old, value, _) in enumerate(cases)]
+    frame = spark.createDataFrame(pa.table({f"v{at}": pa.array([one]) for at, one in enumerate(values)}))
     found = frame.selectExpr(*(is_converted(column(f"v{at}"), new) for at, (_, _, new) in enumerate(cases))).first()
     assert [case for case, is_true in zip(cases, found, strict=True) if is_true] == CONVERTED
 

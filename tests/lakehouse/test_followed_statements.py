@@ -8,6 +8,7 @@ import pytest
 import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
+from towpath.lakehouse.following.follow import Follower
 
 together = Together()
 
@@ -246,6 +247,35 @@ def test_statements_about_a_table_whose_columns_are_given(topic):
 def test_statements_that_are_ignored_make_both_names_stale(topic):
     topic.replicate(canal(0, "INSERT", "t", row(1, "x")), said(1, "t", "RENAME TABLE t TO u"), ddl_policy="ignore")
     assert topic.state_of() == {"t": "stale", "u": "stale"}
+
+
+def test_names_that_others_get_in_a_batch_that_is_read_again(topic, monkeypatch):
+    """The driver ends when all statements are followed, and before the log says so."""
+    columns = dict.fromkeys(("id", "a", "b"), "int")
+    topic.replicate(
+        canal(0, "INSERT", "t", {"id": "1", "a": "1", "b": "2"}, columns),
+        *(canal(at, "INSERT", name, row(at, name)) for at, name in enumerate("xy", 1)),
+    )
+    statements = [
+        altered(5, "t", "RENAME COLUMN b TO c, RENAME COLUMN a TO b"),
+        altered(6, "t", "ADD COLUMN a int DEFAULT 9"),
+        said(7, "y", "RENAME TABLE y TO z"),
+        said(8, "x", "RENAME TABLE x TO y"),
+    ]
+    follow = Follower.follow
+
+    def ends(*arguments):
+        follow(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Follower, "follow", ends)
+        with pytest.raises(KeyboardInterrupt):
+            topic.replicate(*statements)
+    topic.replicate(*statements)
+    assert topic.rows("t") == [{"id": 1, "a": 9, "b": 1, "c": 2}]
+    assert (topic.names("y"), topic.names("z")) == ({1: "x"}, {2: "y"})
+    assert topic.state_of() == {"t": "ok", "x": "renamed", "y": "ok", "z": "ok"}
 
 
 def test_a_new_name_that_is_not_replicated(topic):

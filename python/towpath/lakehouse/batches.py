@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.follow import Follower
-from towpath.lakehouse.following.followed_targets import FollowedHistories, FollowedTargets
 from towpath.lakehouse.log.ordered_statements import (
     Statement,
     read_ddl,
@@ -79,13 +78,12 @@ class Replicator:
 
     def delete_gone(self, spark: SparkSession) -> None:
         """Delete rows that a query deleted while older changes of them were applied here: it did not find them yet."""
-        followed = FollowedTargets(spark, self._known)
         for statement in self._log.read_new(spark):
             for action in statement.actions:
                 for name in statement.tables_of(action) if isinstance(action, TruncateTable | CreateTable) else ():
-                    target = followed.of(*name)
+                    target = self._known.of_names(*name)
                     if target is not None and target in self._known.written:
-                        followed.truncate(target, name, statement.place)
+                        self._known.truncate(spark, target, name, statement.place)
         for target in sorted(self._known.written):
             applier = self._known.applier(target)
             applier.forget_schemas()
@@ -123,7 +121,7 @@ class Replicator:
         statements = read_ddl(batch.frame) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(spark, statements, [one.key for one in tables])
         statements, late = self._log.append(spark, statements) if statements else Appended([], [])
-        if self.options.ddl_policy != "follow":
+        if not self._known.follows:
             return self._apply_rows(batch, tables, batch_id) + self._follow(spark, statements, [])
         results = self._follow(spark, statements, late)
         changed = {name for one in statements for name in one.tables}
@@ -141,7 +139,7 @@ class Replicator:
             batch_id: The number of the batch.
             changed: The other tables.
         """
-        follows = self.options.ddl_policy == "follow"
+        follows = self._known.follows
         self._learned.begin(tables)
         results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
@@ -157,10 +155,14 @@ class Replicator:
             return []
         said = [status for one in late for status in self._late(one)]
         self._known.status.write(spark, said)
+        for one in statements:
+            for name in one.tables:
+                if history := self._known.history(name):
+                    self._known.append_emptied(spark, name, history, one)
+        follower = Follower(spark, self._known)
         groups, parallelism = self._independent(spark, statements), self.options.parallelism
-        for one in self._followers(spark):
-            said += chain.from_iterable(in_parallel(spark, one.follow, groups, parallelism))
-        self._log.add_followed(spark, statements)
+        said += chain.from_iterable(in_parallel(spark, follower.follow, groups, parallelism))
+        self._log.add_followed(spark, [one.identity for one in statements])
         return [TableResult(one) for one in said]
 
     def _independent(self, spark: SparkSession, statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -246,25 +248,6 @@ class Replicator:
         if not name or not any(one.has_commit for one in tables):
             return None
         return Watermarks(spark, name) if schema_of(spark, name) is not None else None
-
-    def _followers(self, spark: SparkSession) -> list[Follower]:
-        """For the targets, and for their histories."""
-        follower = partial(
-            Follower,
-            spark,
-            log=self._log,
-            follows=self.options.ddl_policy == "follow",
-            protection=self._known.protection(spark),
-            status=self._known.status,
-        )
-        of_targets = follower(
-            FollowedTargets(spark, self._known),
-            keys=self.options.keys,
-            quarantine=self._known.quarantine,
-        )
-        if not self.options.history:
-            return [of_targets]
-        return [of_targets, follower(FollowedHistories(spark, self._known), renames=False)]
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> list[TableStatus]:
         """Write the messages that cannot be read. Return their count under an empty table name."""

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.merging.merge import KEY_ONLY
 from towpath.lakehouse.merging.rows import REJECTED, ROW, Applied, is_rejected
 from towpath.lakehouse.order.order import is_newer, not_before, with_order
 from towpath.lakehouse.reading.batch_messages import computed
 from towpath.lakehouse.reading.changes import COLUMNS
-from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
@@ -62,22 +60,6 @@ def append_changes(
         _append(ordered.filter("NOT rejected"), target, settings, found[False]["first"], found[False]["last"])
         optimize_in_turn(changes.sparkSession, target, batch_id, settings.optimize_every)
     return Applied(counts, seconds=time.monotonic() - began)
-
-
-def append_keyless(
-    changes: DataFrame,
-    target: str,
-    dead_letters: Aside | None,
-    origin: Origin,
-    settings: TableSettings,
-    batch_id: int,
-) -> Applied:
-    """Append the changes of a table without a primary key to its target, which is a history."""
-    applied = append_changes(changes, [], target, settings, batch_id)
-    if count := applied.counts.get(REJECTED):
-        problem = f"{target}: {count} rows cannot be applied"
-        write_dead_letters(changes.filter(is_rejected([])), dead_letters, origin, KEY_ONLY, problem)
-    return applied
 
 
 def append_truncate(spark: SparkSession, target: str, place: Place) -> int:
@@ -225,15 +207,11 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
     known = spark.read.table(table(target))
     offset = column(names.order, "offset")
     if first is not None and last is not None:  # statistics then say which files to read
-        known = known.filter(sql("{offset} BETWEEN {first} AND {last}", offset=offset, **_numbers(first, last)))
+        known = known.filter(Sql(f"{offset} BETWEEN {first} AND {last}"))
     same = (sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE)
     new = rows.alias("s").join(known.alias("t"), expressions(spark)(" AND ".join(same)), "left_anti")
     with ExitStack() as held:  # without reading the table that is written, so that OPTIMIZE does not conflict
         append(spark, target, computed(new, held, in_driver=False))
-
-
-def _numbers(first: int, last: int) -> dict[str, Sql]:
-    return {"first": Sql(str(first)), "last": Sql(str(last))}
 
 
 def _values(spark: SparkSession, names: _Names) -> list[Column]:

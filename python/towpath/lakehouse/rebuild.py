@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.rules.protection import Protection
@@ -18,7 +19,7 @@ from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.property_texts import OWN
-from towpath.lakehouse.tables.sql import Sql, expressions, now, sql, table
+from towpath.lakehouse.tables.sql import now, sql, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
@@ -29,13 +30,10 @@ from towpath.lakehouse.tables.tables import (
 )
 from towpath.lakehouse.tables.target_properties import (
     KEY,
-    NOTHING_FOLLOWED,
+    PARTIAL,
     SOURCE,
 )
-from towpath.lakehouse.tables.target_properties import (
-    REBUILT as REBUILT_AFTER,
-)
-from towpath.lakehouse.tables.target_rows import ALL_ROWS
+from towpath.lakehouse.tables.target_rows import other_rows
 from towpath.lakehouse.tables.targets import Target, Targets, argument_name, companion, sibling, split_name
 
 if TYPE_CHECKING:
@@ -81,7 +79,8 @@ def rebuild(
             all rows of the table, or if changes happened that are not in the log. Its columns are cast to the types of
             the target.
         status: The table with the state of each target. It is `stale` meanwhile, then `ok`, or stale again if the
-            messages have a statement that cannot be followed.
+            messages have a statement that cannot be followed. A table that was dropped needs it: the log beside it says
+            then that the table was created again, so that the query does not remove the new rows.
         dead_letters: As for `replicate`. With a snapshot, what waits there of the table is done: it is older than the
             snapshot, or among the messages.
         quarantine: The query's table of quarantined messages, where the same is done. None: the one next to
@@ -132,7 +131,7 @@ def rebuild(
         if rules.left_out:
             raise ValueError(f"snapshot: {full_name}: {rules.why_left_out}")
         snapshot = rules.of_table(snapshot)
-    others = _others(spark, known.rows_of(spark, name, place), place)
+    others = other_rows(spark, known.rows_of(spark, name, place), place)
     if snapshot is not None and others is not None:
         raise ValueError(f"snapshot: {full_name} shares its target, whose rows of a snapshot would be of any table")
     stale: list[TableStatus] = []
@@ -143,17 +142,17 @@ def rebuild(
 
     # Without the table of states. The query may remember what was deleted for longer.
     of_new = replace(given, forget_after=None, status=None, report=report)
+    # What the new table has followed is not followed again in its place.
+    of_rows = log.in_memory(spark) if given.columns else StatementLog(None, known.in_tasks)
 
     def apply(target: str) -> None:
-        of_rows = log.in_memory(spark) if given.columns else None
         replicator = Replicator(KnownTargets(Targets({name: target}, ()), of_new, of_rows, rebuilt=place))
         replicator(read_envelopes(messages, dialect, None, **options))
         replicator.delete_gone(spark)
 
     known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
-    places = log.timeline(spark, name).places(name)
-    followed = {REBUILT_AFTER: str(places[-1])} if places else {}
-    _build(spark, place, snapshot, apply, followed, others)
+    log.add_created(spark, name)
+    _build(spark, place, snapshot, apply, others)
     apply(place)  # what came meanwhile
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
@@ -167,7 +166,6 @@ def _build(
     target: str,
     snapshot: DataFrame | None,
     apply: Callable[[str], None],
-    followed: Mapping[str, str],
     others: DataFrame | None,
 ) -> None:
     """Build a table beside the target, and replace the target by it."""
@@ -179,27 +177,18 @@ def _build(
         apply(new)
         if schema_of(spark, new) is None:
             raise ValueError(f"{target}: the messages have no rows of its table")
-        _replace(spark, target, new, followed, others)
+        _replace(spark, target, new, others)
     finally:
         for name in (new, companion(new, "tombstones")):
             format_of(spark, name).drop(spark, name)
 
 
-def _others(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
-    """The rows of a target but its own; None if there are none."""
-    if own == ALL_ROWS:
-        return None
-    rows = spark.read.table(table(target)).alias("t").filter(~expressions(spark)(own))
-    return rows if rows.limit(1).count() else None
-
-
-def _replace(spark: SparkSession, target: str, new: str, followed: Mapping[str, str], others: DataFrame | None) -> None:
+def _replace(spark: SparkSession, target: str, new: str, others: DataFrame | None) -> None:
     """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith(OWN)}
     of_table = {name: former[name] for name in (SOURCE, KEY) if name in former}
-    # What else the former target says of statements is not true of these rows: they may be older, or newer.
-    settings = {**NOTHING_FOLLOWED, **followed, **of_table, **settings_of(spark, new, target), **of_user}
+    settings = {PARTIAL: "false", **of_table, **settings_of(spark, new, target), **of_user}
     rows = spark.read.table(table(new))
     rows = rows if others is None else others.unionByName(rows, allowMissingColumns=True)
     replace_with(spark, target, rows, settings)

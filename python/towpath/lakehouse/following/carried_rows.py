@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date, datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,18 +16,17 @@ from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.lakehouse.reading.declarations import storable
 from towpath.lakehouse.statements import GENERATED, NUMBERED, Column
-from towpath.lakehouse.tables.sql import Sql, any_of, column, expressions, sql, string
-from towpath.spark.types import struct_type
+from towpath.lakehouse.tables.sql import Sql, any_of, column, expressions, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _NO_ROWS = pa.array(["delete", "truncate"])
-_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def typed_value(added: Column, kind: pa.DataType | None = None) -> pa.Table:
-    """Return the initial value of a column.
+@lru_cache(1024)  # a decoder is made for each, and each batch asks for the columns of its tables
+def initial_value(added: Column, kind: pa.DataType | None = None) -> pa.Scalar:
+    """Return the value of a column in the rows from before it.
 
     Args:
         added: The column.
@@ -50,18 +48,7 @@ def typed_value(added: Column, kind: pa.DataType | None = None) -> pa.Table:
     decoder = Decoder(
         "canal-json", schema, layout="upsert", row_column="row", fields=["_op", "_error"], mode="FAILFAST"
     )
-    row = decoder.decode(pa.record_batch({"value": values})).column("row")
-    return pa.table(row.flatten(), schema=schema)
-
-
-def literal(value: Any, kind: Sql) -> Sql:
-    """Return a value of Python as SQL of a type of Spark."""
-    if value is None:
-        return sql("CAST(NULL AS {kind})", kind=kind)
-    if isinstance(value, bytes):
-        return Sql(f"X'{value.hex()}'")
-    text = value.isoformat() if isinstance(value, date | datetime) else str(value)
-    return sql("CAST({text} AS {kind})", text=string(text), kind=kind)
+    return decoder.decode(pa.record_batch({"value": values})).column("row").flatten()[0][0]
 
 
 @dataclass(frozen=True)
@@ -90,7 +77,7 @@ class CarriedReader:
         """The initial values of the added columns, with the types that the columns have now."""
         types = {one.name.lower(): one.type for one in self._fields}
         added = ((one.name.lower(), one) for one in self.added)
-        return {name: typed_value(one, types[name]).column(0)[0] for name, one in added}
+        return {name: initial_value(one, types[name]) for name, one in added}
 
     def _carried(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         columns, missing = changes.column(COLUMNS), self._missing(changes.column("missing"))
@@ -146,10 +133,9 @@ def are_changed(value: Sql, modified: Column) -> Sql:
     """
     if modified.unknown == GENERATED:
         return Sql("true")
-    [field] = struct_type(typed_value(modified).schema)
     changed = [is_converted(value, modified.type)]
     # Without strict mode, MySQL replaces NULL. A null date or time may be a zero date.
-    if not modified.nullable and field.dataType.simpleString() not in _TIMES:
+    if not modified.nullable and not pa.types.is_temporal(initial_value(modified).type):
         changed.append(sql("{value} IS NULL", value=value))
     if modified.unknown == NUMBERED:  # MySQL gives the next number to a row with 0
         changed.append(sql("{value} = 0", value=value))

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, groupby
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.following.follow_columns import ColumnChanges, KnownColumns
+from towpath.lakehouse.following.follow_columns import ColumnChanges
 from towpath.lakehouse.following.follow_renames import TableRenames
-from towpath.lakehouse.following.followed_targets import FollowedTargets
 from towpath.lakehouse.log.ordered_statements import Place, Statement
-from towpath.lakehouse.log.statement_log import StatementLog
+from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.interruption import is_interruption
 from towpath.lakehouse.order.order import is_before
-from towpath.lakehouse.rules.protection import Protection, rule_of
-from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.rules.protection import rule_of
 from towpath.lakehouse.seen.status import (
     DROPPED,
     GONE,
@@ -29,7 +27,6 @@ from towpath.lakehouse.seen.status import (
     by_table,
     unordered,
 )
-from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import (
     AddColumn,
     ChangePrimaryKey,
@@ -42,259 +39,214 @@ from towpath.lakehouse.statements import (
     RenameTable,
     TruncateTable,
 )
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, sql
-from towpath.lakehouse.tables.target_properties import KEY, REBUILT
+from towpath.lakehouse.tables.tables import exists
+from towpath.lakehouse.tables.target_properties import KEY, SOURCE
 from towpath.lakehouse.tables.target_rows import has_row, order_of_rows
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from towpath.lakehouse.statements import Action, TableName
+    from towpath.lakehouse.statements import Action
+
+    Actions = tuple[Action, ...]
 
 _log = logging.getLogger("towpath.spark")
 
+_CREATED_TWICE = "the table was created, but has older rows: that it was dropped was not read"
+_IGNORED = "ddl_policy is ignore: the table was"
+_UNLABELLED = "rows that replicate has not written do not say which table of the target they are of"
 _WAITING = "messages that may be of the table which was created again wait in quarantine: apply them with reprocess"
 
 
 @dataclass(frozen=True)
-class _AddColumns:
-    """The columns that a statement adds to a table one after the other: they are one change of its target."""
-
-    table: TableName
-    actions: tuple[AddColumn, ...]
-
-    @property
-    def conditional(self) -> set[str]:
-        """Those in lower case that are added only if the table lacks them."""
-        return {one.column.name.lower() for one in self.actions if one.if_not_exists}
-
-
-@dataclass(frozen=True)
 class Follower:
-    """Follows the actions of statements.
-
-    Args:
-        spark: The session.
-        targets: The targets of tables.
-        follows: Whether targets may be changed.
-        protection: The rules for the columns of tables.
-        status: The states of targets.
-        log: The statements that were read.
-        renames: Whether a target gets the rows of the one whose table got its name. The rows of a history stay.
-    """
+    """Follows the actions of statements."""
 
     spark: SparkSession
-    targets: FollowedTargets
-    follows: bool
-    protection: Protection
-    status: StatusTable
-    log: StatementLog
-    renames: bool = True
-    quarantine: Aside | None = None
-    """The table for messages of tables whose changes cannot be applied."""
-    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The keys that the user gives, by table."""
-    _said: list[TableStatus] = field(default_factory=list, init=False)
-    """What the current statement has done to tables as a whole."""
+    known: KnownTargets
 
     def follow(self, statements: Sequence[Statement]) -> list[TableStatus]:
         """Follow statements. Returns the targets that have another state now."""
-        return replace(self)._follow_each(statements)  # others may be followed at the same time
-
-    def _follow_each(self, statements: Sequence[Statement]) -> list[TableStatus]:
         said: list[TableStatus] = []
+        done: list[str] = []
+        log = self.known.log
         for statement in statements:
-            said += self._follow_actions(statement)
-            for target in self.targets.of_statement(statement):
-                self.targets.changed(target)
+            for at, actions in enumerate(_grouped(statement.actions)):
+                mark = f"{at} {statement.identity}"
+                if log.has_followed(mark):
+                    continue
+                if isinstance(actions[0], RenameColumn | RenameTable):
+                    self._write_ahead(said)  # a table takes along why it is stale
+                    if done:  # repeated, it would miss the former names
+                        log.add_followed(self.spark, done)
+                    done = []
+                said += self._follow_actions(actions, statement)
+                if isinstance(actions[0], RenameColumn):  # repeated, it would move what got the former name meanwhile
+                    log.add_followed(self.spark, [mark])
+            done.append(statement.identity)
+            for name in statement.tables:
+                if target := self.known.find(name):
+                    self.known.forget(target)
+        self._write_ahead(said)
+        return said
+
+    def _write_ahead(self, said: Sequence[TableStatus]) -> None:
         if any(one.state != OK for one in said):
-            self.status.write(self.spark, by_table(said))
-        return said
+            self.known.status.write(self.spark, by_table(said))
 
-    def _follow_actions(self, statement: Statement) -> list[TableStatus]:
-        """Follow the actions of a statement."""
-        said: list[TableStatus] = []
-        for action in _grouped(statement.actions):
-            try:
-                reasons = self._follow(action, statement)
-            except Exception as error:  # a target that cannot follow must not stop the others
-                if is_interruption(error):
-                    raise
-                reasons = {name: str(error) for name in _tables_of(action, statement)}
-            said += [replace(one, statement=printable(statement.text, SHOWN)) for one in self._said]
-            self._said.clear()
-            said += [self._stale(name, reason, statement) for name, reason in reasons.items()]
-        return said
-
-    def _say(self, name: tuple[str, str], state: str, reason: str | None = None, *, ends: Sequence[str] = ()) -> None:
-        """Say that a table is gone, or that there is one again, with the states that this ends."""
-        if not self.renames:  # a history has neither
-            return
-        if ends:
-            self.status.end(self.spark, name, ends)
-        self._said.append(TableStatus(*name, self.targets.of(*name), state, reason, ends=ends))
-
-    def _follow(self, action: Action | _AddColumns, statement: Statement) -> dict[tuple[str, str], str]:
-        """Follow an action. Returns why the targets of tables are stale."""
-        tables = _tables_of(action, statement)
-        if isinstance(action, NotFollowed):
-            if not tables and self.renames:  # once, not for a history again
-                shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
-                _log.warning("a statement that names no table is not followed: %s: %s", *shown)
-            return {name: action.reason for name in tables if not self._is_skipped(name)}
-        if isinstance(action, RenameTable):
-            return self._renames.follow(action, statement) if self.renames else {}
-        if not tables:
-            return {}
-        target = self.targets.of(*tables[0])
-        if target is None:
-            return {}
-        if not self.targets.exists(target):
-            if isinstance(action, CreateTable) and self.renames:
-                self.status.end(self.spark, tables[0], GONE)
-            return {}
-        reason = self._unless_ruled_out(action, tables[0], target, statement)
-        if not isinstance(action, DropTable | DropColumn):
-            reason = reason or self.targets.why_unlabelled(target)
-        return {tables[0]: reason} if reason else {}
-
-    def _stale(self, name: tuple[str, str], reason: str, statement: Statement) -> TableStatus:
+    def _follow_actions(self, actions: Actions, statement: Statement) -> Iterator[TableStatus]:
+        """Follow a change. Yields the states of targets."""
         try:
-            target = self.targets.of(*name)
-        except ValueError:  # a template needs what the statement does not say
-            target = None
-        status = TableStatus.stale(name, target, reason, statement.text)
-        _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), status.reason, status.statement)
+            for one in self._follow(actions, statement):
+                yield self._said(one, statement)
+        except Exception as error:  # a target that cannot follow must not stop the others
+            if is_interruption(error):
+                raise
+            for name in statement.tables_of(actions[0]):
+                yield self._said(TableStatus(*name, None, STALE, str(error)), statement)
+
+    def _said(self, status: TableStatus, statement: Statement) -> TableStatus:
+        """The state of a target, with the statement."""
+        name, text = (status.database or "", status.table), printable(statement.text, SHOWN)
+        status = replace(status, target=self.known.find(name), statement=text)
+        if status.ends:
+            self.known.status.end(self.spark, name, status.ends)
+        if status.state == STALE:
+            status = replace(status, reason=printable(status.reason or "", SHOWN))
+            _log.warning("%s is stale: %s: %s", printable(".".join(name), SHOWN), status.reason, text)
         return status
 
-    def _is_skipped(self, name: tuple[str, str]) -> bool:
+    def _follow(self, actions: Actions, statement: Statement) -> Iterator[TableStatus]:
+        """Follow a change. Yields the states of targets, without the statement."""
+        action = actions[0]
+        tables = statement.tables_of(action)
+        if isinstance(action, NotFollowed):
+            if not tables:
+                shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
+                _log.warning("a statement that names no table is not followed: %s: %s", *shown)
+            yield from (TableStatus(*one, None, STALE, action.reason) for one in tables if not self._is_skipped(one))
+        elif isinstance(action, RenameTable):
+            yield from TableRenames(self.spark, self.known).follow(action, statement)
+        elif tables and (target := self.known.of_names(*tables[0])) is not None:
+            yield from self._follow_in(target, tables[0], actions, statement)
+
+    def _follow_in(self, target: str, name: Name, actions: Actions, statement: Statement) -> Iterator[TableStatus]:
+        """Follow a change in the target of its table."""
+        action = actions[0]
+        if not exists(self.spark, target):
+            if isinstance(action, CreateTable):
+                self.known.status.end(self.spark, name, GONE)
+        elif isinstance(action, DropTable):
+            yield TableStatus(*name, None, DROPPED, "the table was dropped")
+        else:
+            if isinstance(action, CreateTable):
+                yield from self._create_table(action, name, target, statement)
+            elif reason := self._unless_ruled_out(actions, name, target, statement):
+                yield TableStatus(*name, None, STALE, reason)
+            if not isinstance(action, DropColumn) and self._is_unlabelled(target):
+                yield TableStatus(*name, None, STALE, _UNLABELLED)
+
+    def _is_skipped(self, name: Name) -> bool:
         """Whether a table is not replicated, so that no statement makes it stale."""
         try:
-            return self.targets.of(*name) is None
+            return self.known.of_names(*name) is None
         except ValueError:  # a template needs what the statement does not say
             return False
 
-    def _unless_ruled_out(
-        self, action: Action | _AddColumns, name: tuple[str, str], target: str, statement: Statement
-    ) -> str | None:
+    def _is_unlabelled(self, target: str) -> bool:
+        """Whether some rows of a target do not say of which of its tables they are."""
+        order = order_of_rows(self.spark, target) if self.known.may_share else None
+        if order is None or SOURCE in self.known.table(target).properties(self.spark):
+            return False
+        return has_row(self.spark, target, sql("{order}.`table` IS NULL", order=order))
+
+    def _unless_ruled_out(self, actions: Actions, name: Name, target: str, statement: Statement) -> str | None:
         """Change a target, as far as the rules for the columns of its table allow it. Returns why it is stale."""
-        timeline = self.log.timeline(self.spark, name)
-        first, *_ = actions = action.actions if isinstance(action, _AddColumns) else (action,)
-        cut = timeline.cut(statement, first)
-        rules = self.protection.of(name, cut + len(actions))
-        ruled = [rules.in_target(one, self.protection.of(name, cut)) for one in actions]
+        timeline, protection = self.known.log.timeline(self.spark, name), self.known.protection(self.spark)
+        cut = timeline.cut(statement, actions[0])
+        before, rules = protection.of(name, cut), protection.of(name, cut + len(actions))
+        ruled = [rules.in_target(one, before) for one in actions]
+        added = [one for one in ruled if isinstance(one, AddColumn)]
         reasons = [one for one in ruled if isinstance(one, str)]
-        if not isinstance(action, _AddColumns):
-            changes = (self._change(one, name, target, statement) for one in ruled if not isinstance(one, str | None))
-            return next(chain(reasons, changes), None)
-        followed = [one.column for one in ruled if isinstance(one, AddColumn)]
-        before, ever_added = timeline.columns(name, cut), timeline.ever_added(name, cut)
-        known = KnownColumns(before.added.keys(), before.names.keys() | (ever_added - before.added.keys()))
-        added = self._columns(name, target).add(followed, target, statement.place, known, action.conditional)
-        return "; ".join(filter(None, [*reasons, added]))
+        if added:
+            known, former = timeline.columns(name, cut), timeline.ever_added(name, cut)
+            reasons += self._columns(name, target).add(added, statement.place, known, former)
+        elif not isinstance(ruled[0], str | None):
+            reasons += filter(None, [self._change(ruled[0], name, target, statement.place)])
+        return "; ".join(reasons) or None
 
-    def _change(self, action: Action, name: tuple[str, str], target: str, statement: Statement) -> str | None:
+    def _change(self, action: Action, name: Name, target: str, place: Place) -> str | None:
         """Change a target. Returns why it is stale."""
-        place = statement.place
-        if isinstance(action, DropTable):
-            self._say(name, DROPPED, "the table was dropped")
-        elif isinstance(action, CreateTable):
-            return self._create_table(action, name, target, statement)
-        elif isinstance(action, TruncateTable):
-            return self._truncate_table(name, target, place)
-        elif isinstance(action, ModifyColumn):
-            return self._columns(name, target).modify(action, target)
-        elif isinstance(action, RenameColumn):
-            return self._columns(name, target).rename(action, target, place)
-        elif isinstance(action, ChangePrimaryKey) and self.renames:
-            return self._change_key(action, name, target)
-        return None
+        match action:
+            case TruncateTable():
+                return self._truncate(name, target, place)
+            case ModifyColumn(column=column):
+                return self._columns(name, target).modify(column)
+            case RenameColumn(old=old, new=new):
+                return self._columns(name, target).rename(old, new, place)
+            case ChangePrimaryKey():
+                return self._change_key(action, name, target)
+            case _:
+                return None
 
-    def _change_key(self, action: ChangePrimaryKey, name: tuple[str, str], target: str) -> str | None:
+    def _change_key(self, action: ChangePrimaryKey, name: Name, target: str) -> str | None:
         """Why a target is stale whose rows are merged by another key than its table has now."""
-        if rule_of(self.keys, *name):
+        if rule_of(self.known.options.keys, *name):
             return None
-        key: list[str] = json.loads(self.targets.properties(target).get(KEY, "[]"))
+        key: list[str] = json.loads(self.known.table(target).properties(self.spark).get(KEY, "[]"))
         if {one.lower() for one in key} in (set(), {one.lower() for one in action.columns}):
             return None
         new = f"is ({', '.join(action.columns)}) now" if action.columns else "was dropped"
         return f"the primary key {new}; rows are merged by ({', '.join(key)})"
 
-    def _columns(self, name: tuple[str, str], target: str) -> ColumnChanges:
-        rows = self.targets.rows_of(name, target)
-        small = self.targets.small(name, target)
-        return ColumnChanges(self.spark, self.follows, has_rows_of_now=self.renames, rows=rows, small=small)
-
-    @property
-    def _renames(self) -> TableRenames:
-        return TableRenames(
-            self.spark,
-            self.targets,
-            self.follows,
-            self.protection,
-            self.log,
-            self.status,
-            self._say,
-        )
+    def _columns(self, name: Name, target: str) -> ColumnChanges:
+        rows = self.known.rows_of(self.spark, name, target)
+        small = self.known.small(self.spark, name, target)
+        return ColumnChanges(self.spark, target, self.known.follows, rows, small)
 
     def _create_table(
-        self, action: CreateTable, name: tuple[str, str], target: str, statement: Statement
-    ) -> str | None:
+        self, action: CreateTable, name: Name, target: str, statement: Statement
+    ) -> Iterator[TableStatus]:
         """A table that was dropped has no rows when it is created again.
 
         A table that was not dropped has none either: then the rows of its target came with the statement, in other
         partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
         """
-        timeline = self.log.timeline(self.spark, name)
+        timeline = self.known.log.timeline(self.spark, name)
         cut = timeline.cut(statement, action)
         gone_at = timeline.ended(name, cut)
-        rebuilt_at = Place.parse(self.targets.properties(target).get(REBUILT))
-        is_rebuilt = gone_at is not None and rebuilt_at is not None and not gone_at.is_newer(rebuilt_at)
-        if timeline.exists(name, cut) is not False or gone_at is None or is_rebuilt:
-            return None if action.if_not_exists else self._created_twice(name, target, statement.place)
-        if not self.follows:
-            return "ddl_policy is ignore: the table was created again"
-        reason = self._truncate(name, target, gone_at)
-        if reason:
-            self.status.write(self.spark, [TableStatus.stale(name, target, reason, statement.text)])
-        elif self.quarantine is not None and self.quarantine.has_since(self.spark, name, gone_at):
-            self._say(name, QUARANTINED, _WAITING, ends=[*GONE, STALE])
-            self.status.write(self.spark, self._said[-1:])
+        if timeline.exists(name, cut) is not False or gone_at is None:
+            if not action.if_not_exists and self._has_older_rows(name, target, statement.place):
+                yield TableStatus(*name, None, STALE, _CREATED_TWICE)
+            return
+        if reason := self._truncate(name, target, gone_at, "created again"):
+            yield TableStatus(*name, None, STALE, reason)
+        elif (aside := self.known.quarantine) is not None and aside.has_since(self.spark, name, gone_at):
+            yield TableStatus(*name, None, QUARANTINED, _WAITING, ends=[*GONE, STALE])
         else:  # the target is correct again
-            self._say(name, OK, ends=STATES[1:])
-        return reason
+            yield TableStatus(*name, None, OK, ends=STATES[1:])
 
-    def _created_twice(self, name: tuple[str, str], target: str, place: Place) -> str | None:
-        """Why a target is stale whose table was created, although it had rows before."""
+    def _has_older_rows(self, name: Name, target: str, place: Place) -> bool:
+        """Whether a table has rows in its target that are older than a place."""
         order = order_of_rows(self.spark, target)
         if order is None:
-            return None
-        rows = self.targets.rows_of(name, target)
-        older = sql("{rows} AND {before}", rows=rows, before=is_before(order, Sql("s.place")))
-        if has_row(self.spark, target, older, place):
-            return "the table was created, but has older rows: that it was dropped was not read"
-        return None
+            return False
+        rows, older = self.known.rows_of(self.spark, name, target), is_before(order, Sql("s.place"))
+        return has_row(self.spark, target, sql("{rows} AND {older}", rows=rows, older=older), place)
 
-    def _truncate(self, name: tuple[str, str], target: str, place: Place) -> str | None:
+    def _truncate(self, name: Name, target: str, place: Place, what: str = "truncated") -> str | None:
         """Delete the rows of a table that are older than a place. Returns why the target is stale."""
-        kept = self.targets.truncate(target, name, place)
+        if not self.known.follows:
+            return f"{_IGNORED} {what}"
+        kept = self.known.truncate(self.spark, target, name, place)
         return unordered(kept) if kept else None
 
-    def _truncate_table(self, name: tuple[str, str], target: str, place: Place) -> str | None:
-        if not self.follows and self.renames:
-            return "ddl_policy is ignore: the table was truncated"
-        return self._truncate(name, target, place)
 
-
-def _tables_of(action: Action | _AddColumns, statement: Statement) -> list[tuple[str, str]]:
-    return statement.tables_of(action.actions[0] if isinstance(action, _AddColumns) else action)
-
-
-def _grouped(actions: Iterable[Action]) -> Iterator[Action | _AddColumns]:
-    """The actions; columns that are added to one table one after the other are one action."""
+def _grouped(actions: Iterable[Action]) -> Iterator[Actions]:
+    """The actions. Those that add columns to one table one after the other are one change of its target."""
     for name, group in groupby(actions, lambda action: action.table if isinstance(action, AddColumn) else None):
-        if name is None:
-            yield from group
-        else:
-            yield _AddColumns(name, tuple(one for one in group if isinstance(one, AddColumn)))
+        found = tuple(group)
+        yield from ((one,) for one in found) if name is None else [found]

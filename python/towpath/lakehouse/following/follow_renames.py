@@ -3,45 +3,73 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.following.followed_targets import FollowedTargets
 from towpath.lakehouse.log.ordered_statements import Place, Statement
-from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.rows import tombstone_key
-from towpath.lakehouse.order.order import is_after, is_before
+from towpath.lakehouse.order.order import is_after, is_before, is_ordered
 from towpath.lakehouse.rules.column_rules import TableRules
-from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, unordered
-from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import RenameTable
+from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, column, expressions, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (
     order_column,
     replace_with,
     schema_of,
-    set_properties,
     settings_of,
     temporary_view,
 )
-from towpath.lakehouse.tables.target_properties import (
-    GIVEN,
-    KEY,
-    SOURCE,
-    places_text,
-    with_place,
-)
-from towpath.lakehouse.tables.target_rows import ALL_ROWS, has_row, one_row, order_of_rows
+from towpath.lakehouse.tables.target_properties import KEY, SOURCE
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, has_row, one_row, other_rows
 from towpath.lakehouse.tables.targets import companion, source_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IGNORED = "ddl_policy is ignore"
+_UNORDERED = "changes that may be older or newer than the statement were read before it: some rows may be wrong"
+_OVERWRITTEN = "changes that are newer than the statement were read before it: older rows of their keys are lost"
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The rows of a table in its target, or their tombstones."""
+
+    spark: SparkSession
+    target: str
+    order: str | None
+    """The column of the order values, if there is one."""
+    own: Sql
+    """A condition for the rows `t` of the table, if others share the target."""
+
+    def newer(self, place: Place) -> Sql:
+        """A condition for the rows of the table that are known to be newer than a statement."""
+        if self.order is None:
+            return Sql("false")
+        after = is_after(column("t", self.order), place.literal())
+        return sql("({own} AND coalesce({after}, false))", own=self.own, after=after)
+
+    def others(self, place: Place) -> Sql:
+        """A condition for all other rows of the table."""
+        return sql("({own} AND NOT {newer})", own=self.own, newer=self.newer(place))
+
+    def rows(self, condition: Sql) -> DataFrame:
+        """The rows `t` that meet a condition."""
+        rows = self.spark.read.table(table(self.target)).alias("t")
+        return rows.filter(expressions(self.spark)(condition))
+
+    def moved(self, new: Name, place: Place) -> DataFrame:
+        """The rows of the table but the newer ones, which say its new name."""
+        rows = self.rows(self.others(place))
+        if self.order is None or self.own == ALL_ROWS:
+            return rows
+        label = rows[column(self.order)].withField("table", expressions(self.spark)(string(source_name(*new))))
+        return rows.withColumn(self.order, label)
 
 
 @dataclass(frozen=True)
@@ -49,220 +77,193 @@ class TableRenames:
     """Gives targets the rows of others. The fields are those of `Follower`."""
 
     spark: SparkSession
-    targets: FollowedTargets
-    follows: bool
-    protection: Protection
-    log: StatementLog
-    status: StatusTable
-    say: Callable[..., None]
-    """Says that a table is gone, or that there is one again: name, state, reason, and the states that this ends."""
+    known: KnownTargets
 
-    def follow(self, action: RenameTable, statement: Statement) -> dict[tuple[str, str], str]:
+    def follow(self, action: RenameTable, statement: Statement) -> Iterator[TableStatus]:
         """Each table gets the rows of the one that has its name now, as gh-ost's and pt-osc's copies do.
 
         Args:
             action: The tables.
             statement: The statement.
 
-        Returns:
-            Why the targets of tables are stale.
+        Yields:
+            The states of tables.
         """
-        former: dict[tuple[str, str], tuple[str, str]] = {}
+        former: dict[Name, Name] = {}
         for pair in action.pairs:
             old, new = map(statement.full_name, pair)
             former[new] = former.pop(old, old)
-        put_away = {new: old for new, old in former.items() if old in former}
-        reasons = {new: self._put_away(old, new, is_source=new in former.values()) for new, old in put_away.items()}
         for new, old in former.items():
-            if new not in put_away:
-                reasons[new] = self._rename_table(old, new, statement, self._rules(old, new, statement, action))
-        return {new: reason for new, reason in reasons.items() if reason}
+            if old in former:
+                yield from self._put_away(old, new, is_source=new in former.values())
+            else:
+                yield from self._rename(old, new, action, statement)
 
-    def _rules(self, old: Name, new: Name, statement: Statement, action: RenameTable) -> tuple[TableRules, TableRules]:
-        """Return the rules of a table before it is renamed, and after it."""
-        cut = self.log.timeline(self.spark, new).cut(statement, action)
-        return self.protection.of(old, cut), self.protection.of(new, cut + 1)
+    def _put_away(self, old: Name, new: Name, *, is_source: bool) -> Iterator[TableStatus]:
+        """A table is renamed whose name another table gets in the same statement.
 
-    def _put_away(self, old: tuple[str, str], new: tuple[str, str], *, is_source: bool) -> str | None:
-        """Why a target is stale whose table was renamed from one whose name another table got in the same statement.
-
-        It is not, if the new name was not known before: such a table is what a migration puts away.
+        If the new name was not known before, such a table is what a migration puts away.
         """
-        target = self.targets.of(*new)
-        if old == new or target is None or target == self.targets.of(*old):
-            return None
-        is_known = self._has_target(new) or is_source
-        return f"renamed from {'.'.join(old)}, whose target has the rows of another table now" if is_known else None
+        target = self.known.of_names(*new)
+        if old == new or target is None or target == self.known.of_names(*old):
+            return
+        if is_source or self._stored(new):
+            yield self._stale(new, f"renamed from {'.'.join(old)}, whose target has the rows of another table now")
 
-    def _has_target(self, name: tuple[str, str]) -> bool:
-        target = self.targets.of(*name)
-        return target is not None and schema_of(self.spark, target) is not None
-
-    def _rename_table(
-        self,
-        old: tuple[str, str],
-        new: tuple[str, str],
-        statement: Statement,
-        rules: tuple[TableRules, TableRules],
-    ) -> str | None:
-        source, target, place = self.targets.of(*old), self.targets.of(*new), statement.place
+    def _rename(self, old: Name, new: Name, action: RenameTable, statement: Statement) -> Iterator[TableStatus]:
+        source, target = self.known.of_names(*old), self.known.of_names(*new)
         if target is None:
-            self._leave(old, new, place)
-            return None
-        if source is None:
-            return f"renamed from {'.'.join(old)}, which has no target"
-        if schema_of(self.spark, source) is None:
-            return self._rename_empty(old, new, target, place)
-        if not self.follows:
-            self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
-            return f"renamed from {'.'.join(old)}: {_IGNORED}"
-        reason = self._unlike(old, new, rules) or self._is_unordered(new, place) or self._is_overwritten(old, place)
-        if source == target:
-            self._relabel(old, new, target, place)
-            self.targets.changed(target)
-            self._say_renamed(old, new)
-            return reason
-        if reason:  # the rows that say it are replaced
-            self.status.write(self.spark, [TableStatus.stale(new, target, reason, statement.text)])
-        self._copy(old, new, place, *rules)
-        self.targets.changed(target)
-        self.targets.copy_deletes(old, new, place)
-        self._take_away(old, place)
-        self._say_renamed(old, new)
-        return reason
+            if source is not None and self._stored(old):
+                yield from self._leave(old, new, statement.place)
+        elif source is None:
+            yield self._stale(new, f"renamed from {'.'.join(old)}, which has no target")
+        elif not self._stored(old):
+            yield from self._rename_empty(old, new, target, statement.place)
+        elif not self.known.follows:
+            yield self._stale(old, f"renamed to {'.'.join(new)}: {_IGNORED}")
+            yield self._stale(new, f"renamed from {'.'.join(old)}: {_IGNORED}")
+        else:
+            yield from self._move(old, new, action, statement)
+            self.known.forget(target)
+            if source != target:
+                self._take_away(old, statement.place)
+            # A change that a stale target lacks may be newer than this.
+            yield TableStatus(*new, None, OK, ends=GONE)
+            yield self._left(old, new)
 
-    def _rename_empty(self, old: tuple[str, str], new: tuple[str, str], target: str, place: Place) -> str | None:
+    def _rename_empty(self, old: Name, new: Name, target: str, place: Place) -> Iterator[TableStatus]:
         """A table of which no row was read gets another name. The older rows of that name are of a former table."""
-        kept = 0
-        if self._has_target(new) and self.follows:
-            kept = self.targets.truncate(target, new, place)
-            self.say(new, OK, ends=GONE)
-        reason = self.status.reason(self.spark, old)
-        if reason:
-            return f"renamed from {'.'.join(old)}: {reason}"
-        return unordered(kept) if kept else None
+        if self.known.follows and self._stored(new):
+            if kept := self.known.truncate(self.spark, target, new, place):
+                yield self._stale(new, unordered(kept))
+            yield TableStatus(*new, None, OK, ends=GONE)
+        if reason := self.known.status.reason(self.spark, old):
+            yield self._stale(new, f"renamed from {'.'.join(old)}: {reason}")
 
-    def _leave(self, old: tuple[str, str], new: tuple[str, str], place: Place) -> None:
+    def _leave(self, old: Name, new: Name, place: Place) -> Iterator[TableStatus]:
         """A table gets a name that is not replicated."""
-        source = self.targets.of(*old)
-        if source is None or not self._has_target(old):
+        if self.known.follows:
+            self._take_away(old, place)
+            yield self._left(old, new)
+        else:
+            yield self._stale(old, f"renamed to {'.'.join(new)}: {_IGNORED}")
+
+    def _stale(self, name: Name, reason: str) -> TableStatus:
+        return TableStatus(*name, None, STALE, reason)
+
+    def _left(self, old: Name, new: Name) -> TableStatus:
+        return TableStatus(*old, None, RENAMED, f"the table was renamed to {'.'.join(new)}")
+
+    def _stored(self, name: Name) -> list[_Stored]:
+        """The rows of a table, and their tombstones, if there are such tables."""
+        target, found = self.known.of_names(*name), []
+        if target is None:
+            return []
+        for one in (target, companion(target, "tombstones")):
+            if (schema := schema_of(self.spark, one)) is None:
+                break
+            order = order_column(schema) if one == target else "order"
+            own = ALL_ROWS if order is None else self.known.labelled(self.spark, name, target, column("t", order))
+            found.append(_Stored(self.spark, one, order, own))
+        return found
+
+    def _move(self, old: Name, new: Name, action: RenameTable, statement: Statement) -> Iterator[TableStatus]:
+        """Give a target the rows of another one, once: later statements may give that one other rows."""
+        log, place, mark = self.known.log, statement.place, f"{source_name(*new)} {statement.identity}"
+        if log.has_followed(mark):
             return
-        if not self.follows:
-            self.say(old, STALE, f"renamed to {'.'.join(new)}: {_IGNORED}")
-            return
-        self._take_away(old, place)
-        self._say_left(old, new)
+        cut, protection = log.timeline(self.spark, new).cut(statement, action), self.known.protection(self.spark)
+        rules = protection.of(old, cut), protection.of(new, cut + 1)
+        if reason := self._unlike(old, new, *rules) or self._why_lost(old, new, place):
+            yield self._stale(new, reason)
+            # The rows that say it are replaced.
+            self.known.status.write(self.spark, [TableStatus.stale(new, self.known.find(new), reason, statement.text)])
+        if self.known.of_names(*old) == self.known.of_names(*new):
+            self._relabel(old, new, place)
+        else:
+            self._copy_deletes(old, new, place)
+            self._copy(old, new, place, *rules)
+        log.add_followed(self.spark, [mark])
 
-    def _say_renamed(self, old: tuple[str, str], new: tuple[str, str]) -> None:
-        # A change that a stale target lacks may be newer than this.
-        self.say(new, OK, ends=GONE)
-        self._say_left(old, new)
-
-    def _say_left(self, old: tuple[str, str], new: tuple[str, str]) -> None:
-        self.say(old, RENAMED, f"the table was renamed to {'.'.join(new)}")
-
-    def _is_unordered(self, new: Name, place: Place) -> str | None:
-        """Why a target is stale with changes from before its table got the rows of another one, or after it."""
-        if self._has_change(new, "NOT {before} AND NOT {after}", place):
-            return "changes that may be older or newer than the statement were read before it: some rows may be wrong"
-        return None
-
-    def _is_overwritten(self, old: Name, place: Place) -> str | None:
-        """Why a target is stale that gets rows, of which a later table of their name may have overwritten some."""
-        if self._has_change(old, "{after}", place):
-            return "changes that are newer than the statement were read before it: older rows of their keys are lost"
-        return None
-
-    def _has_change(self, name: Name, template: str, place: Place) -> bool:
-        """Whether a row or a tombstone of a table is on one side of a statement."""
-        target = self.targets.of(*name)
-        order = order_of_rows(self.spark, target) if target is not None else None
-        if target is None or order is None:
-            return False
-        found = [(target, order, self.targets.rows_of(name, target))]
-        tombstones = companion(target, "tombstones")
-        if schema_of(self.spark, tombstones) is not None:
-            found.append((tombstones, column("t", "order"), self.targets.labelled(name, target, column("t", "order"))))
-        for of_table, value, rows in found:
-            sides = {"before": is_before(value, Sql("s.place")), "after": is_after(value, Sql("s.place"))}
-            condition = sql(f"{{rows}} AND {{order}} IS NOT NULL AND {template}", rows=rows, order=value, **sides)
-            if has_row(self.spark, of_table, condition, place):
-                return True
-        return False
-
-    def _relabel(self, old: Name, new: Name, target: str, place: Place) -> None:
-        """Let the older rows of a table say its new name, and the tombstones of their keys."""
-        properties = self.targets.known.table(target).properties(self.spark)
-        own = order_column(schema) if (schema := schema_of(self.spark, target)) is not None else None
-        tombstones = companion(target, "tombstones")
-        names = [(target, own)] if own is not None else []
-        names += [(tombstones, "order")] if schema_of(self.spark, tombstones) is not None else []
-        for name, order in names:
-            of_row = column("t", order)
-            rows = self.targets.rows_of(old, target) if name == target else self.targets.labelled(old, target, of_row)
-            older = sql("{rows} AND {before}", rows=rows, before=is_before(of_row, Sql("s.place")))
-            label = sql("WHEN MATCHED THEN UPDATE SET {o}.`table` = {new}", o=of_row, new=string(source_name(*new)))
-            with ExitStack() as held, temporary_view(one_row(self.spark, place, [], held)) as view:
-                merge(self.spark, name, view, older, label)
-        if properties.get(SOURCE) == source_name(*old):
-            set_properties(self.spark, target, {SOURCE: source_name(*new)})
-
-    def _take_away(self, name: Name, place: Place) -> None:
-        """Delete the rows of a table from a target that has rows of others."""
-        if (target := self.targets.of(*name)) is not None and self._has_others(name, target):
-            self.targets.truncate(target, name, place)
-
-    def _has_others(self, name: Name, target: str) -> bool:
-        """Whether a target has rows of other tables."""
-        rows = self.targets.rows_of(name, target)
-        return rows != ALL_ROWS and has_row(self.spark, target, sql("NOT coalesce({rows}, false)", rows=rows))
-
-    def _unlike(self, old: Name, new: Name, rules: tuple[TableRules, TableRules]) -> str | None:
+    def _unlike(self, old: Name, new: Name, former: TableRules, now: TableRules) -> str | None:
         """Why a target is stale that gets the rows of another one: they are not what its own messages would give."""
-        former, now = rules
-        source = self.targets.of(*old)
+        source = self.known.of_names(*old)
         schema = schema_of(self.spark, source) if source is not None else None
         names = [name for name in (schema.names if schema is not None else ()) if former.keeps(name)]
-        if source == self.targets.of(*new):  # the rows stay as they are
+        if source == self.known.of_names(*new):  # the rows stay as they are
             differ = [name for name in names if not now.keeps(name) or now.mask(name) != former.mask(name)]
         else:
             differ = [name for name in names if now.keeps(name) and former.mask(name) not in (None, now.mask(name))]
         if differ:
             return f"older rows have {', '.join(differ)} by the rules of {'.'.join(old)}"
-        reason = self.status.reason(self.spark, old)
+        reason = self.known.status.reason(self.spark, old)
         return f"renamed from {'.'.join(old)}: {reason}" if reason else None
+
+    def _why_lost(self, old: Name, new: Name, place: Place) -> str | None:
+        """Why a target is stale that gets rows after changes that may be newer were applied, to it or to the others."""
+        for one in self._stored(new):
+            if one.order is not None:
+                order = column("t", one.order)
+                known = is_ordered(Sql("s.place"), order)
+                condition = sql("{own} AND {order} IS NOT NULL AND NOT {known}", own=one.own, order=order, known=known)
+                if has_row(self.spark, one.target, condition, place):
+                    return _UNORDERED
+        if any(has_row(self.spark, one.target, one.newer(place)) for one in self._stored(old)):
+            return _OVERWRITTEN
+        return None
+
+    def _relabel(self, old: Name, new: Name, place: Place) -> None:
+        """Let the older rows of a table say its new name, and the tombstones of their keys."""
+        stored = self._stored(old)
+        for one in stored:
+            if one.order is not None:
+                order = column("t", one.order)
+                older = sql("{own} AND {before}", own=one.own, before=is_before(order, Sql("s.place")))
+                label = sql("WHEN MATCHED THEN UPDATE SET {o}.`table` = {new}", o=order, new=string(source_name(*new)))
+                with ExitStack() as held, temporary_view(one_row(self.spark, place, [], held)) as view:
+                    merge(self.spark, one.target, view, older, label)
+        target = self.known.table(stored[0].target)
+        if target.properties(self.spark).get(SOURCE) == source_name(*old):
+            target.set_properties(self.spark, {SOURCE: source_name(*new)})
+
+    def _take_away(self, name: Name, place: Place) -> None:
+        """Delete the rows of a table from a target that has rows of others."""
+        if (target := self.known.of_names(*name)) is not None and self._has_others(name, target):
+            self.known.truncate(self.spark, target, name, place)
+
+    def _has_others(self, name: Name, target: str) -> bool:
+        """Whether the target of a table has rows of other tables."""
+        return other_rows(self.spark, self.known.rows_of(self.spark, name, target), target) is not None
+
+    def _copy_deletes(self, old: Name, new: Name, place: Place) -> None:
+        """A table that has the rows of another one remembers the deletes of that one, and its own newer ones."""
+        formers, owns = self._stored(old)[1:], self._stored(new)[1:]
+        moved = [one.moved(new, place) for one in formers]
+        rows = [one.rows(sql("NOT {others}", others=one.others(place))) for one in owns] + moved
+        target = self.known.of_names(*new)
+        if target is not None and rows:
+            name = companion(target, "tombstones")
+            both = rows[0] if len(rows) == 1 else rows[0].unionByName(rows[1], allowMissingColumns=True)
+            replace_with(self.spark, name, both, settings_of(self.spark, [*owns, *formers][0].target, name))
 
     def _copy(self, old: Name, new: Name, place: Place, former: TableRules, rules: TableRules) -> None:
         """Give a target the rows of another one, as far as the rules of its table allow it."""
-        source, target = self.targets.of(*old), self.targets.of(*new)
-        schema = schema_of(self.spark, source) if source is not None else None
-        if source is None or target is None or schema is None:
+        target, [source, *_] = self.known.of_names(*new), self._stored(old)
+        if target is None:
             return
-        kept = settings_of(self.spark, source, target)
-        rules.check_key(source_name(*new), json.loads(kept.get(KEY, "[]")))
-        order = order_column(schema)
-        deleted = (self.targets.known.options.soft_deletes or "").lower()
-        own = {name for name in schema.names if name == order or name.lower() == deleted}
-        columns = rules.of_copy(schema.names, former, own)
-        of_target = self.targets.known.table(target).properties(self.spark)
-        given, own_place = Place.parse_all(of_target.get(GIVEN)), self.targets.place(place, new)
-        if own_place in given:  # the driver ended before the target remembered the statement
-            return
-        of_new = {SOURCE: source_name(*new), GIVEN: places_text(with_place(given, own_place))}
-        expr = expressions(self.spark)
-        rows = self.spark.read.table(table(source)).alias("t").filter(expr(self.targets.rows_of(old, source)))
-        if order is not None:  # a later table of the old name has the rows that are newer
-            newer = is_after(column(order), place.literal())
-            rows = rows.filter(expr(sql("NOT coalesce({newer}, false)", newer=newer)))
-        rows = rows.selectExpr(*columns)
-        if order is not None and self.targets.rows_of(new, source) != ALL_ROWS:
-            label = rows[column(order)].withField("table", expr(string(source_name(*new))))
-            rows = rows.withColumn(order, label)
-        if order is not None and self._has_target(new):
-            rows = self._beside(rows, order, json.loads(kept.get(KEY, "[]")), new, place)
+        kept = settings_of(self.spark, source.target, target)
+        keys = json.loads(kept.get(KEY, "[]"))
+        rules.check_key(source_name(*new), keys)
+        rows = source.moved(new, place)
+        deleted = (self.known.options.soft_deletes or "").lower()
+        own = {name for name in rows.columns if name == source.order or name.lower() == deleted}
+        rows = rows.selectExpr(*rules.of_copy(rows.columns, former, own))
+        of_new = {SOURCE: source_name(*new)}
+        if source.order is not None and self._stored(new):
+            rows = self._beside(rows, source.order, keys, new, place)
             if self._has_others(new, target):
                 kept = settings_of(self.spark, target, target)
-                of_new[SOURCE] = kept.get(SOURCE, "")
+                of_new = {SOURCE: kept.get(SOURCE, "")}
         replace_with(self.spark, target, rows, {**kept, **of_new})
 
     def _beside(self, rows: DataFrame, order: str, keys: list[str], new: Name, place: Place) -> DataFrame:
@@ -275,28 +276,15 @@ class TableRenames:
             new: The table.
             place: The place of the statement.
         """
-        target = self.targets.of(*new)
-        schema = schema_of(self.spark, target) if target is not None else None
-        own = order_column(schema) if schema is not None else None
-        if target is None or schema is None or own is None:
+        own, *tombstones = self._stored(new)
+        if own.order is None:
             return rows
-        expr, of_row = expressions(self.spark), column("t", own)
-        newer = {"rows": self.targets.rows_of(new, target), "newer": is_after(of_row, place.literal())}
-        stored = self.spark.read.table(table(target)).alias("t")
-        others = stored.filter(expr(sql("NOT coalesce({rows}, false)", rows=newer["rows"])))
-        later = stored.filter(expr(sql("{rows} AND coalesce({newer}, false)", **newer)))
-        tombstones = companion(target, "tombstones")
-        if keys and schema_of(self.spark, tombstones) is not None:
-            of_delete = column("t", "order")
-            gone = {
-                "rows": self.targets.labelled(new, target, of_delete),
-                "newer": is_after(of_delete, place.literal()),
-            }
-            names = [sql("{k} AS {name}", k=column(tombstone_key(at)), name=column(key)) for at, key in enumerate(keys)]
-            deletes = self.spark.read.table(table(tombstones)).alias("t")
-            deletes = deletes.filter(expr(sql("NOT truncated AND {rows} AND {newer}", **gone))).selectExpr(*names)
-            rows = rows.join(deletes, keys, "left_anti")
-        if keys:
-            rows = rows.join(later.select(*map(column, keys)), keys, "left_anti")
-        staying = others.unionByName(later).withColumnRenamed(own, order)
+        newer = [own.rows(own.newer(place)).select(*map(column, keys))]
+        names = [sql("{k} AS {name}", k=column(tombstone_key(at)), name=column(key)) for at, key in enumerate(keys)]
+        newer += [
+            one.rows(sql("NOT truncated AND {newer}", newer=one.newer(place))).selectExpr(*names) for one in tombstones
+        ]
+        for one in newer if keys else ():
+            rows = rows.join(one, keys, "left_anti")
+        staying = own.rows(sql("NOT {others}", others=own.others(place))).withColumnRenamed(own.order, order)
         return staying.unionByName(rows, allowMissingColumns=True)

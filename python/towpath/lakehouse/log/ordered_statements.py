@@ -45,41 +45,13 @@ class Place:
 
     fields: Mapping[str, Any]
 
-    @classmethod
-    def parse(cls, text: str | None) -> Place | None:
-        """From the text of a table's property."""
-        return cls(json.loads(text)) if text else None
-
-    @classmethod
-    def parse_all(cls, text: str | None) -> list[Place]:
-        """From the text of a table's property with one or several places."""
-        found = json.loads(text) if text else []
-        return [cls(fields) for fields in (found if isinstance(found, list) else [found])]
-
-    def of_table(self, name: str) -> Place:
-        """The place of a statement about one of the tables that share a target.
-
-        In a log, or in TiDB, a statement about another one may have a later place although it was read before.
-        """
-        return Place({**self.fields, "table": name})
-
-    def replaces(self, other: Place) -> bool:
-        """Whether only the newer of two statements has to be known."""
-        return self.is_beside(other) and self.fields.get("table") == other.fields.get("table")
-
-    def is_beside(self, other: Place) -> bool:
-        """Whether both are in one partition, or nothing says in which they are."""
-        return _partition(self.fields) == _partition(other.fields)
-
     def __str__(self) -> str:
         return json.dumps(dict(self.fields))
 
-    def is_newer(self, other: Place | None) -> bool:
+    def is_newer(self, other: Place) -> bool:
         """Whether a statement here is newer than another one, by the rules of `rust/order`."""
-        return other is None or bool(is_newer(self._array(), other._array())[0].as_py())
-
-    def _array(self) -> pa.StructArray:
-        return pa.array([dict(self.fields)], ORDER)
+        one, two = (pa.array([dict(place.fields)], ORDER) for place in (self, other))
+        return bool(is_newer(one, two)[0].as_py())
 
     def literal(self) -> Sql:
         """The value as SQL."""
@@ -184,55 +156,24 @@ def with_others(statement: Statement, known: Callable[[], Collection[tuple[str, 
         statement: A statement.
         known: Returns the tables that are known.
     """
-    return replace(statement, actions=tuple(_with_others(one, statement, known) for one in statement.actions))
 
+    def completed(action: Action) -> Action:
+        if not isinstance(action, NotFollowed) or not action.others:
+            return action
+        wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
+        found = set(statement.tables_of(action))
+        for name in known():
+            database, table = map(str.casefold, name)
+            if wanted & {("", table), (database, table), (database, "")}:
+                found.add(name)
+        return replace(action, tables=tuple(TableName(*name) for name in sorted(found)))
 
-def _with_others(action: Action, statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Action:
-    if not isinstance(action, NotFollowed) or not action.others:
-        return action
-    wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
-    found = []
-    for name in known():
-        database, table = map(str.casefold, name)
-        if wanted & {("", table), (database, table), (database, "")}:
-            found.append(TableName(*name))
-    named = [TableName(*name) for name in statement.tables_of(action)]
-    return replace(action, tables=tuple(dict.fromkeys([*named, *sorted(found, key=_both)])))
-
-
-def _both(name: TableName) -> tuple[str, str]:
-    return name.database or "", name.table
-
-
-def with_event_order(events: DataFrame) -> DataFrame:
-    """The events with the order value of their first change."""
-    from pyspark.sql import functions as f
-
-    columns = {"step": events["row"].cast("bigint") * 2, "label": f.lit(None).cast("string")}
-    return with_order(events.withColumns(columns))
-
-
-@dataclass(frozen=True, order=True)
-class Bounds:
-    """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
-
-    surely: int
-    """The last one that the row is after by more than times."""
-    after: int
-    """The last one that the row is known to be after."""
-    reached: int
-    """The last one that the row may be after."""
-
-    @classmethod
-    def of_slice(cls, text: str) -> Bounds:
-        """Read the bounds of a slice."""
-        surely, after, reached, *_ = map(int, text.split("/"))
-        return cls(surely, after, reached)
+    return replace(statement, actions=tuple(map(completed, statement.actions)))
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:
     """The statements of a batch of events, oldest first."""
-    rows = _with_place(events.filter(f"kind = '{DDL}'"), *_SAID, "op", "source.connector").collect()
+    rows = _with_place(events.filter(f"kind = '{DDL}'")).select("place", *_SAID, "op", "source.connector").collect()
     found = (read_statement(Place(row["place"].asDict()), _with_text(row.asDict())) for row in rows)
     return in_order(one for one in found if one is not None)
 
@@ -262,14 +203,15 @@ def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
     return Statement(place, row["sql"], row["database"], row["table"], actions, said)
 
 
-def _with_place(events: DataFrame, *columns: str) -> DataFrame:
-    """The fields of the order value as `Place` has them, and columns of the events."""
+def _with_place(events: DataFrame) -> DataFrame:
+    """The events with the order value of their first change, as `Place` has it."""
     from pyspark.sql import functions as f
 
+    first = {"step": events["row"].cast("bigint") * 2, "label": f.lit(None).cast("string")}
     fields = {name: f.col(f"`order`.{name}") for name in ORDER_FIELDS}
     values = {name: f.unix_micros(field) if name in _TIMES else field for name, field in fields.items()}
     place = f.struct(*(value.alias(name) for name, value in values.items()))
-    return with_event_order(events).select(place.alias("place"), *columns)
+    return with_order(events.withColumns(first)).withColumn("place", place)
 
 
 def in_order(statements: Iterable[Statement]) -> list[Statement]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from towpath.lakehouse.log.ordered_statements import Bounds
 from towpath.lakehouse.log.timeline import Name, Route, Timeline
 from towpath.lakehouse.reading.declarations import Declaration
 from towpath.lakehouse.reading.source_tables import SourceTable, joined, source_tables
@@ -32,10 +31,9 @@ def routed(
         declared: The columns that the messages of a table declare in lower case, if they declare any.
     """
     groups: dict[tuple[Name, bool], list[tuple[_Lead, list[Row]]]] = {}
-    for row in sorted(found, key=lambda row: Bounds.of_slice(row["slice"])):
+    for row in sorted(found, key=_bounds):
         for table in source_tables([row], declarations):
-            bounds, columns = Bounds.of_slice(row["slice"]), partial(declared, table)
-            lead = _lead(timelines[table.key], table.key, bounds, columns)
+            lead = _lead(timelines[table.key], table.key, _bounds(row), partial(declared, table))
             # Rows from before a primary key was added, or dropped, may have a target of another kind.
             has_key = any(one.key for one in table.declarations)
             of_table = groups.setdefault((table.key, has_key), [])
@@ -46,6 +44,22 @@ def routed(
                 known, rows = of_table[same]
                 of_table[same] = replace(known, cuts=known.cuts | lead.cuts), [*rows, row]
     return _joined(lead.of(name, rows, declarations) for (name, _), parts in groups.items() for lead, rows in parts)
+
+
+class _Bounds(NamedTuple):
+    """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
+
+    surely: int
+    """The last one that the row is after by more than times."""
+    after: int
+    """The last one that the row is known to be after."""
+    reached: int
+    """The last one that the row may be after."""
+
+
+def _bounds(row: Row) -> _Bounds:
+    """Read the slice of a group of rows."""
+    return _Bounds(*map(int, row["slice"].split("/")[:3]))
 
 
 def _joined(tables: Iterable[SourceTable]) -> list[SourceTable]:
@@ -93,7 +107,7 @@ class _Lead:
         return table if now == name else replace(table, database=now[0] or None, name=now[1], former=table.name_key)
 
 
-def _lead(timeline: Timeline, name: Name, bounds: Bounds, declared: Callable[[], Set[str] | None]) -> _Lead:
+def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[], Set[str] | None]) -> _Lead:
     """Return where rows of a table belong. Their place says it, or else the columns that their messages declare.
 
     Args:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from towpath.ddl import quoted
 from towpath.lakehouse.log.ordered_statements import (
     Place,
     Statement,
@@ -22,6 +23,7 @@ from towpath.lakehouse.log.ordered_statements import (
 )
 from towpath.lakehouse.log.timeline import Name, Timeline
 from towpath.lakehouse.merging.tasks import TaskMerges
+from towpath.lakehouse.statements import CreateTable
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import table as sql_table
 from towpath.lakehouse.tables.tables import schema_of
@@ -85,6 +87,8 @@ class StatementLog:
     def append(self, spark: SparkSession, statements: Sequence[Statement]) -> Appended:
         """Append statements that the log lacks. A copy of one, which TiCDC sends to each partition, is not appended."""
         self._read(spark)
+        if any(isinstance(action, CreateTable) for one in statements for action in one.actions):
+            self._read_entries(spark)  # `rebuild` may have appended that the table was created
         new: dict[str, _Entry] = {}
         for one in statements:
             if one.identity not in self._entries:
@@ -97,12 +101,32 @@ class StatementLog:
         firsts = [one for one in firsts if one.identity not in self._followed]
         return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
 
-    def add_followed(self, spark: SparkSession, statements: Sequence[Statement]) -> None:
-        """Append that statements were followed. They are not followed again if their batch is read again."""
+    def add_followed(self, spark: SparkSession, identities: Sequence[str]) -> None:
+        """Append that statements, or effects of them, were followed: not again if their batch is read again."""
         if self._stored:
-            rows = [{"identity": f"{_FOLLOWED}{one.identity}"} for one in statements]
+            rows = [{"identity": f"{_FOLLOWED}{one}"} for one in identities]
             self._stored.append(spark, pa.Table.from_pylist(rows, _COLUMNS))
-        self._followed |= {one.identity for one in statements}
+        self._followed |= set(identities)
+
+    def has_followed(self, identity: str) -> bool:
+        """Whether a statement, or an effect of one, was followed."""
+        return identity in self._followed
+
+    def add_created(self, spark: SparkSession, name: Name) -> None:
+        """Append that a table is there again which was dropped, or renamed, in the last statement about it."""
+        timeline = self.timeline(spark, name)
+        gone_at = timeline.ended(name, len(timeline.steps))
+        if gone_at is None or timeline.exists(name, len(timeline.steps)) is not False:
+            return
+        place = Place({**gone_at.fields, "step": gone_at.fields["step"] + 1})
+        named = quoted(name[1])
+        said = dict.fromkeys(_TEXTS) | {
+            "sql": f"CREATE TABLE {named} LIKE {named}",
+            "database": name[0],
+            "table": name[1],
+        }
+        if created := read_statement(place, said):
+            self.append(spark, [created])
 
     def timeline(self, spark: SparkSession, name: Name) -> Timeline:
         """Return the statements about a table, and about all tables that exchanged names with it."""

@@ -54,7 +54,8 @@ class Columns:
             case RenameColumn(old=old, new=new):
                 self._rename(old, new)
             case ModifyColumn(column=column):
-                self._modify(column)
+                # MySQL also converts the initial value that ADD COLUMN gave to older rows.
+                self.types[column.name.lower()] = column
             case _:
                 pass
 
@@ -72,16 +73,12 @@ class Columns:
             self.names[origin] = None
 
     def _rename(self, old: str, new: str) -> None:
+        if modified := self.types.pop(old.lower(), None):
+            self.types[new.lower()] = replace(modified, name=new)
         if added := self.added.pop(old.lower(), None):
             self.added[new.lower()] = replace(added, name=new)
         elif (origin := self.origin(old)) is not None:
             self.names[origin] = new
-        if modified := self.types.pop(old.lower(), None):
-            self.types[new.lower()] = replace(modified, name=new)
-
-    def _modify(self, column: Column) -> None:
-        # MySQL also converts the initial value that ADD COLUMN gave to older rows.
-        self.types[column.name.lower()] = column
 
     def origin(self, name: str) -> str | None:
         """Return the lower-case name in the row of a current column; None if the row lacks it."""
@@ -168,18 +165,49 @@ class Timeline:
 
     def _route(self, name: Name, cut: int, end: int) -> Route:
         columns, dropped, is_put_away, unknown = Columns(), None, False, None
-        at = self._next(name, cut)
-        while at is not None and at < end:
-            statement, action = self.steps[at]
-            moved = _moved(statement, action, name, is_dropped=dropped is not None)
-            if moved is None:
+        for at, former, now in self._later(name, cut, end):
+            if now is None:
                 return Route(None, columns)
-            is_put_away |= moved != name and not self._ends(at, name)
-            name, dropped = moved, dropped or (statement if isinstance(action, DropTable) else None)
+            statement, action = self.steps[at]
+            is_put_away |= now != former and not self._ends(at, former)
+            dropped = dropped or (statement if isinstance(action, DropTable) else None)
             unknown = action.reason if isinstance(action, NotFollowed) else unknown
             columns.follow(action)
-            at = self._next(name, at + 1)
+            name = now
         return Route(name, columns, dropped, is_put_away, unknown)
+
+    def _later(self, name: Name, cut: int, end: int) -> Iterator[tuple[int, Name, Name | None]]:
+        """Yield the actions between two cuts on the rows that a table had at the first one.
+
+        Each with the name of the table before it, and after it; None: the rows are gone.
+        """
+        at, is_dropped = self._next(name, cut), False
+        while at is not None and at < end:
+            statement, action = self.steps[at]
+            now = _moved(statement, action, name, is_dropped=is_dropped)
+            yield at, name, now
+            if now is None:
+                return
+            is_dropped |= isinstance(action, DropTable)
+            name, at = now, self._next(now, at + 1)
+
+    def _earlier(self, name: Name, cut: int) -> Iterator[tuple[int, Name, Name | None]]:
+        """Yield the actions on the table of a cut before it, the newest first.
+
+        Each with the name of the table after it, and before it; None: there was no table.
+        """
+        at = self._previous(name, cut)
+        while at is not None:
+            statement, action = self.steps[at]
+            former: Name | None = name
+            if isinstance(action, RenameTable):
+                former = _former(statement, action, name)
+            elif isinstance(action, DropTable) or (isinstance(action, CreateTable) and not action.if_not_exists):
+                former = None
+            yield at, name, former
+            if former is None:
+                return
+            name, at = former, self._previous(former, at)
 
     def may_have(self, name: Name, cut: int, columns: Set[str]) -> bool:
         """Return whether a table may have had exactly these columns at a cut: the actions before and after it fit.
@@ -192,36 +220,28 @@ class Timeline:
         return self._fit_later(name, cut, set(columns)) and self._fit_earlier(name, cut, set(columns))
 
     def _fit_later(self, name: Name, cut: int, columns: set[str]) -> bool:
-        at = self._next(name, cut)
-        while at is not None:
-            statement, action = self.steps[at]
-            moved = _moved(statement, action, name)
-            if moved is None:
-                return True
+        for at, _, now in self._later(name, cut, len(self.steps)):
+            if now is None:
+                break
+            action = self.steps[at][1]
             taken, given = _exchanged(action)
             may_have = isinstance(action, AddColumn) and action.if_not_exists
             if ((given & columns) - taken and not may_have) or (taken - columns and not isinstance(action, DropColumn)):
                 return False
-            name, columns = moved, columns - taken | given
-            at = self._next(name, at + 1)
+            columns = columns - taken | given
         return True
 
     def _fit_earlier(self, name: Name, cut: int, columns: set[str]) -> bool:
-        at = self._previous(name, cut)
-        while at is not None:
-            statement, action = self.steps[at]
-            if isinstance(action, DropTable | CreateTable):
-                return True
-            former = _former(statement, action, name) if isinstance(action, RenameTable) else name
-            if former is None:
-                return True
+        for at, _, former in self._earlier(name, cut):
+            action = self.steps[at][1]
+            if former is None or isinstance(action, CreateTable):
+                break
             taken, given = _exchanged(action)
             if (taken & columns) - given or given - columns:
                 return False
             if isinstance(action, DropColumn) or (isinstance(action, AddColumn) and action.if_not_exists):
-                return True  # it may have had the column, or not
-            name, columns = former, columns - given | taken
-            at = self._previous(name, at)
+                break  # it may have had the column, or not
+            columns = columns - given | taken
         return True
 
     def exists(self, name: Name, cut: int) -> bool | None:
@@ -250,47 +270,29 @@ class Timeline:
 
     def lineage(self, name: Name, cut: int) -> Iterator[tuple[Name, int]]:
         """Yield the names that a table of a cut had, the newest first, each with the first cut of the table there."""
-        at = self._previous(name, cut)
-        while at is not None:
-            statement, action = self.steps[at]
-            if isinstance(action, DropTable) or (isinstance(action, CreateTable) and not action.if_not_exists):
-                yield name, at + 1
-                return
-            if isinstance(action, RenameTable):
-                yield name, at + 1
-                former = _former(statement, action, name)
-                if former is None:
-                    return
-                name = former
-            at = self._previous(name, at)
-        yield name, 0
+        former: Name | None = name
+        for at, now, former in self._earlier(name, cut):
+            if former != now:
+                yield now, at + 1
+        if former is not None:
+            yield former, 0
 
     def identity(self, name: Name, column: str, cut: int) -> Identity:
         """Return the names that a column of a table had up to a cut."""
         column, is_added = column.lower(), False
         names = [(name, column)]
-        while (at := self._previous(name, cut)) is not None:
+        for at, _, former in self._earlier(name, cut):
             cut = at
-            statement, action = self.steps[at]
-            match action:
-                case DropTable():
-                    break
+            match self.steps[at][1]:
                 case CreateTable(if_not_exists=False, columns=columns):
                     is_added = column in {one.name.lower() for one in columns}
-                    break
                 case AddColumn(column=added, if_not_exists=False) if added.name.lower() == column:
                     is_added = True
                     break
                 case RenameColumn(old=old, new=new) if new.lower() == column:
                     column = old.lower()
-                case RenameTable():
-                    former = _former(statement, action, name)
-                    if former is None:
-                        break
-                    name = former
-                case _:
-                    continue
-            names.append((name, column))
+            if former is not None and (former, column) != names[-1]:
+                names.append((former, column))
         return Identity(names, cut, is_added)
 
     def put_away_from(self, name: Name) -> Name | None:
@@ -305,12 +307,12 @@ class Timeline:
         actions = (self.steps[at][1] for at in self.about(name) if at < cut)
         return {one.column.name.lower() for one in actions if isinstance(one, AddColumn)}
 
-    def truncates(self, name: Name) -> list[Place]:
-        """Return the places of the actions that emptied a table."""
+    def emptied(self, name: Name) -> list[Place]:
+        """Return the places of the actions after which a name had no rows."""
         return [
             self.steps[at][0].place
             for at in self.about(name)
-            if isinstance(self.steps[at][1], TruncateTable | DropTable)
+            if isinstance(self.steps[at][1], TruncateTable) or self._ends(at, name)
         ]
 
     def _next(self, name: Name, cut: int) -> int | None:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.carried_rows import converted, relabelled_rows
-from towpath.lakehouse.history import append_changes, append_keyless
+from towpath.lakehouse.history import append_changes
 from towpath.lakehouse.merging.delta_rs import Limits
 from towpath.lakehouse.merging.interruption import is_interruption
 from towpath.lakehouse.merging.jobs import (
@@ -24,9 +24,10 @@ from towpath.lakehouse.merging.jobs import (
     session_settings,
     settings_for,
 )
+from towpath.lakehouse.merging.merge import KEY_ONLY
 from towpath.lakehouse.merging.newest import Changes
 from towpath.lakehouse.merging.parallel import in_parallel
-from towpath.lakehouse.merging.rows import OLD, Applied
+from towpath.lakehouse.merging.rows import OLD, REJECTED, Applied, is_rejected
 from towpath.lakehouse.merging.staging import Hints
 from towpath.lakehouse.merging.table_result import TableResult
 from towpath.lakehouse.order.order import Kinds
@@ -35,7 +36,7 @@ from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTa
 from towpath.lakehouse.reading.changes import no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.reading.watermarks import Watermarks
-from towpath.lakehouse.seen.aside import Aside, write_quarantine
+from towpath.lakehouse.seen.aside import Aside, write_dead_letters, write_quarantine
 from towpath.lakehouse.seen.status import (
     DROPPED,
     OK,
@@ -50,10 +51,11 @@ from towpath.lakehouse.statements import TruncateTable
 from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.table_columns import TableColumns
+from towpath.lakehouse.tables.tables import schema_of
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger("towpath.spark")
 
@@ -149,6 +151,7 @@ class BySpark:
         target: str | None = None
         try:
             target = self.known.target(table)
+            self._append_to_histories(batch, table, target)
             if target is None:
                 return TableResult(others=_renamed(table))
             if table.is_put_away and self.known.applier(target).writer.schema(batch.spark) is None:
@@ -184,11 +187,11 @@ class BySpark:
         spark = batch.spark
         apply = self.known.applier(target)
         existing = apply.writer.schema(spark)
-        if table.is_gone and not self._keeps_each(table, target):
+        columns = TableColumns(spark, self.known, table, target)
+        if table.is_gone and not columns.are_appended:
             if existing is None:
                 self._create_truncated(spark, table, target)
             return Applied({OLD: table.rows}), ()
-        columns = TableColumns(spark, self.known, table, target)
         readers = columns.readers()
         if existing is not None and (apply.writer.size(spark) or 0) > self.limits.size:
             self._mark_rows(spark, target)
@@ -198,19 +201,17 @@ class BySpark:
             unconverted = tuple(converted(changes.frame, table.columns, masked))
             kept = self._doubts(spark, table, target, columns)
             if columns.are_appended:
-                settings, origin = self.known.settings(table.key, []), self.known.origin(table, target)
-                applied = append_keyless(changes.frame, target, self.dead_letters, origin, settings, batch.number)
-                self.known.append_emptied(spark, table, target, existing)
+                settings = self.known.settings(table.key, [])
+                applied = append_changes(changes.frame, [], target, settings, batch.number)
+                if count := applied.counts.get(REJECTED):
+                    problem, rows = f"{target}: {count} rows cannot be applied", changes.frame.filter(is_rejected([]))
+                    write_dead_letters(rows, self.dead_letters, self.known.origin(table, target), KEY_ONLY, problem)
+                if existing is None:
+                    self.known.append_emptied(spark, table.key, target)
                 return replace(applied, unconverted=unconverted), kept
             keys = columns.key
             settings = self.known.settings(table.key, keys)
             columns.rules.check_key(table.full_name, keys)
-            history = self.known.history(table.full_name, target)
-            if history is not None:
-                append_changes(changes.frame, keys, history, settings, batch.number)
-                self.known.append_emptied(spark, table, history, existing)
-            if table.is_gone:
-                return Applied({OLD: table.rows}), kept
             apply.configure(keys, settings, self.known.origin(table, target))
             kinds, waited = Kinds(table.has_commit, table.in_log), self.known.options.waited
             lacked = self.known.may_lack(spark, target)
@@ -221,6 +222,26 @@ class BySpark:
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch.number, dict(applied.counts), applied.seconds)
         return replace(applied, unconverted=unconverted), kept
 
+    def _append_to_histories(self, batch: _Batch, table: SourceTable, target: str | None) -> None:
+        """Append each change as its message has it, to the history of the table that the message names."""
+        spark = batch.spark
+        for part in table.parts or (table,):
+            name = part.written_key
+            history, of_columns = self.known.history(name), target or self.known.find(name)
+            if history is None or of_columns is None:
+                continue
+            columns = TableColumns(spark, self.known, part, of_columns)
+            if columns.are_appended:  # the target is a history itself
+                continue
+            reader, rules, keys = columns.as_written()
+            rules.check_key(part.full_name, keys)
+            is_new, settings = schema_of(spark, history) is None, self.known.settings(name, keys)
+            with ExitStack() as held:
+                frame = rules.masked(batch.frame(*self._messages(batch, [(part, reader)])))
+                append_changes(_held(frame, held), keys, history, settings, batch.number)
+            if is_new:
+                self.known.append_emptied(spark, name, history)
+
     def _create_truncated(self, spark: SparkSession, table: SourceTable, target: str) -> None:
         """Create the target of a table whose rows a truncate deleted, if that is the last statement about it."""
         timeline = self.known.log.timeline(spark, table.key)
@@ -230,10 +251,6 @@ class BySpark:
         settings = self.known.settings(table.key, columns.key)
         apply.configure(columns.key, settings, self.known.origin(table, target))
         apply.writer.prepare_for(columns.rules.masked(no_changes(spark, columns.schema)))
-
-    def _keeps_each(self, table: SourceTable, target: str) -> bool:
-        """Whether a table has a history, or is one: it keeps every change, even of deleted rows."""
-        return self.known.options.keyless != "quarantine" or self.known.history(table.full_name, target) is not None
 
     def _doubts(
         self, spark: SparkSession, table: SourceTable, target: str, columns: TableColumns
@@ -272,20 +289,23 @@ class BySpark:
         held: ExitStack,
     ) -> Changes:
         messages, readers = self._messages(batch, readers)
-        frame = messages.changes(readers)
-        if batch.watermarks:
-            frame = batch.watermarks.without_late(frame, is_small=batch.is_small)
+        frame = batch.frame(messages, readers)
         if table.columns.types:
             frame = relabelled_rows(frame, table.columns)
         frame = columns.rules.masked(frame)
-        is_needed_again = self.known.options.history or self.known.options.keyless != "quarantine"
-        if is_needed_again:
-            frame = frame.persist()
-            held.callback(frame.unpersist)
-        elif table.tasks == len(readers) == 1 and not (batch.watermarks or columns.are_masked or table.columns.types):
+        if columns.are_appended:
+            return Changes(_held(frame, held), table.tasks)
+        if table.tasks == len(readers) == 1 and not (batch.watermarks or columns.are_masked or table.columns.types):
             decoded = partial(messages.newest, readers)
             return Changes(frame, table.tasks, decoded)
         return Changes(frame, table.tasks)
+
+
+def _held(frame: DataFrame, held: ExitStack) -> DataFrame:
+    """A frame that is needed again."""
+    frame = frame.persist()
+    held.callback(frame.unpersist)
+    return frame
 
 
 def _renamed(table: SourceTable) -> tuple[TableStatus, ...]:
@@ -314,3 +334,8 @@ class _Batch:
     def spark(self) -> SparkSession:
         """The session."""
         return self.events.frame.sparkSession
+
+    def frame(self, messages: Messages, readers: Readers) -> DataFrame:
+        """The changes of a table, but those that are older than watermarks."""
+        frame = messages.changes(readers)
+        return self.watermarks.without_late(frame, is_small=self.is_small) if self.watermarks else frame

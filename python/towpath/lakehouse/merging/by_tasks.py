@@ -158,8 +158,8 @@ class ByTasks:
             is_delta=format_of(spark, target) is DELTA,
             rows=table.rows,
             size=table.size,
-            keeps_history=self.known.history(table.full_name, target) is not None
-            or self.known.options.keyless == "append",
+            keeps_history=self.known.options.keyless == "append"
+            or any(self.known.history(one.written_key) for one in table.parts or (table,)),
             lacked=self.known.may_lack(spark, target),
             soft_deletes=self.known.options.soft_deletes is not None,
             masks=columns.are_masked,

@@ -73,7 +73,7 @@ class MessagesInDriver(Messages):
         names = [name for name in ("database", "table", "slice") if name in events.columns]
         found = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')").select(*names, *READ).toArrow()
         self._messages = found.combine_chunks()
-        self._read: dict[object, list[pa.RecordBatch]] = {}
+        self._read: dict[object, tuple[ChangeReader, list[pa.RecordBatch]]] = {}
 
     def changes(self, readers: Readers) -> DataFrame:
         """As `Messages.changes`."""
@@ -88,9 +88,9 @@ class MessagesInDriver(Messages):
         return local_frame(self._events.sparkSession, pa.Table.from_batches(batches, schema), struct_type(schema))
 
     def _batches_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
-        """The changes of a table, which are read once."""
+        """The changes of a table, which one reader reads once."""
         part = table.name_key, table.slices
-        if part not in self._read:
+        if part not in self._read or self._read[part][0] is not reader:
             database, name = table.name_key
             of_database = pc.field("database").is_null() if database is None else pc.field("database") == database
             mask = of_database & (pc.field("table") == name)
@@ -98,8 +98,8 @@ class MessagesInDriver(Messages):
                 mask &= pc.field("slice").isin(list(table.slices))
             messages = self._messages.filter(mask).select(list(READ)).cast(pa.schema(list(READ.items())))
             batches = messages.combine_chunks().to_batches()
-            self._read[part] = [one for batch in batches for one in reader.decode_batches(batch)]
-        return self._read[part]
+            self._read[part] = reader, [one for batch in batches for one in reader.decode_batches(batch)]
+        return self._read[part][1]
 
 
 def in_few_tasks(rows: DataFrame, per_core: int = _TASKS_PER_CORE) -> DataFrame:

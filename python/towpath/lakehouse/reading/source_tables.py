@@ -65,6 +65,12 @@ class SourceTable:
         return self.former or (self.database, self.name)
 
     @property
+    def written_key(self) -> tuple[str, str]:
+        """The name that its messages have, as statements have it."""
+        database, name = self.name_key
+        return database or "", name
+
+    @property
     def events(self) -> list[tuple[str | None, str, str | None]]:
         """The database, table and slice of its events. The slice is null if they are not sliced."""
         return [(*self.name_key, one) for one in self.slices or (None,)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.small_target import SmallTarget
 from towpath.lakehouse.history import append_truncate
-from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.log.statement_log import StatementLog, log_table
 from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.merge import Applier
@@ -23,7 +23,7 @@ from towpath.lakehouse.seen.aside import Aside, Origin
 from towpath.lakehouse.seen.status import REMOVED
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_table import KnownTable
-from towpath.lakehouse.tables.sql import Sql, sql, string
+from towpath.lakehouse.tables.sql import Sql, expressions, sql, string
 from towpath.lakehouse.tables.tables import TableSettings, exists
 from towpath.lakehouse.tables.target_properties import KEY, PARTIAL, SOURCE
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, order_of_rows
@@ -31,7 +31,6 @@ from towpath.lakehouse.tables.targets import Targets, argument_name, companion, 
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
 
 
 class KnownTargets:
@@ -145,6 +144,11 @@ class KnownTargets:
         return self.options.waited and self.table(target).properties(spark).get(PARTIAL) == "true"
 
     @property
+    def follows(self) -> bool:
+        """Whether statements change targets."""
+        return self.options.ddl_policy == "follow"
+
+    @property
     def may_share(self) -> bool:
         """Whether tables can have the same target."""
         return self._targets.may_share
@@ -174,14 +178,29 @@ class KnownTargets:
         self.written.add(target)
         self.table(target).learn(properties)
 
-    def small(self, spark: SparkSession, target: str) -> SmallTarget:
-        """A target as delta-rs changes it, if it is small."""
+    def small(self, spark: SparkSession, name: Name, target: str) -> SmallTarget | None:
+        """The target of a table as delta-rs changes it, if it is small; None if several tables may share it."""
         order = self.applier(target).writer.order(spark)
+        if self.rows_of(spark, name, target) != ALL_ROWS:
+            return None
         return SmallTarget(spark, self.in_tasks, target, self.table(target).key(spark) or (), order)
+
+    def truncate(self, spark: SparkSession, target: str, name: Name, place: Place) -> int:
+        """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
+        if self.table(target).key(spark) == []:  # the target is a history
+            return append_truncate(spark, target, self._labelled(place, name))
+        small = None if self.options.soft_deletes else self.small(spark, name, target)
+        kept = small.delete_before(place) if small else None
+        writer = self.applier(target).writer
+        order = writer.order(spark)
+        if kept is not None or order is None:
+            return kept or 0
+        truncate = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
+        return writer.truncate(truncate, order, self.rows_of(spark, name, target))
 
     def protection(self, spark: SparkSession) -> Protection:
         """The rules for the columns of tables."""
-        return Protection(spark, self.options.columns, self.log, self.options.ddl_policy == "follow")
+        return Protection(spark, self.options.columns, self.log, self.follows)
 
     def columns_of(self, spark: SparkSession, name: Name, target: str) -> set[str] | None:
         """The columns in lower case of a table's target, or else of the table of which it is a copy; None: no target.
@@ -197,10 +216,11 @@ class KnownTargets:
         """Whether another table than this one has the target too."""
         return self.may_share and any(one != name for one in self.tables_of(spark, target))
 
-    def history(self, full_name: str, target: str) -> str | None:
-        """The history of a target."""
-        is_kept = self.options.history if isinstance(self.options.history, bool) else full_name in self.options.history
-        return companion(target, "history") if is_kept else None
+    def history(self, name: Name) -> str | None:
+        """The history of a table; None if it has none."""
+        kept = self.options.history
+        target = self.find(name) if kept is True or (kept and argument_name(*name) in kept) else None
+        return companion(target, "history") if target else None
 
     def begin(self, spark: SparkSession, batch_id: int | None = None) -> None:
         """A batch begins; None: what comes before the first one."""
@@ -258,13 +278,19 @@ class KnownTargets:
         settings, cluster_by = self.options.settings, self.options.cluster_by.get(argument_name(*name), ())
         return replace(settings, cluster_by=tuple(cluster_by), properties={**own, **settings.properties})
 
-    def place(self, place: Place, name: Name) -> Place:
-        """The place of a statement about a table as its target remembers it."""
-        return place.of_table(source_name(*name)) if self.may_share else place
+    def _labelled(self, place: Place, name: Name) -> Place:
+        """The place of a statement about a table, with the name of the table if several may share its target."""
+        return Place({**place.fields, "table": source_name(*name)}) if self.may_share else place
 
-    def append_emptied(
-        self, spark: SparkSession, table: SourceTable, history: str, existing: StructType | None
-    ) -> None:
-        """Append what emptied a table before it had a target to a new history."""
-        for place in self.log.timeline(spark, table.key).truncates(table.key) if existing is None else ():
-            append_truncate(spark, history, self.place(place, table.key))
+    def append_emptied(self, spark: SparkSession, name: Name, history: str, since: Statement | None = None) -> None:
+        """Append what emptied a table to a history.
+
+        Args:
+            spark: The session.
+            name: The table.
+            history: The history, which exists.
+            since: Only this statement; None: all that are in the log, since the history is new.
+        """
+        for place in self.log.timeline(spark, name).emptied(name):
+            if since is None or place == since.place:
+                append_truncate(spark, history, self._labelled(place, name))

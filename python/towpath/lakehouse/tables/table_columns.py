@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from towpath.lakehouse.following.carried_rows import CarriedReader, typed_value
+from towpath.lakehouse.following.carried_rows import CarriedReader, initial_value
 from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.reading.changes import ChangeDecoder, ChangeReader, change_schema
 from towpath.lakehouse.reading.declarations import Declaration, declared_columns, declared_key
@@ -102,31 +102,52 @@ class TableColumns:
         """The parts of the table, each with the reader of its changes, whose columns are those of the table."""
         return [(one._table, one._reader(self.schema)) for one in self._parts or [self]]
 
+    def as_written(self) -> tuple[ChangeReader, TableRules, list[str]]:
+        """The reader of changes with the columns of their messages, the rules for these columns, and the key's."""
+        from pyspark.sql.types import StructType
+
+        def now(name: str) -> str:
+            return (self._table.columns.now(name) or name).lower()
+
+        is_carried = self._table.columns != Columns() and self._given(self._options.schemas) is None
+        declared = self._declared(self._table.declarations) if is_carried else None
+        columns = self._of_sources(self.schema) if declared is None else declared
+        columns = StructType([one for one in columns if self.rules.keeps(now(one.name))])
+        key = [one for one in self._in_messages(self.key) if one.lower() in _lower(columns.names)]
+        rules = replace(self.rules, find=lambda name: self.rules.find(now(name)))
+        return self._decoder(columns, self._table.written_key), rules, key
+
     def _reader(self, columns: StructType) -> ChangeReader:
         """The reader of changes that have these columns now."""
-        decoder = self._decoder(columns)
+        decoder = self._decoder(self._of_sources(columns), self._table.key)
         if list(self.sources.items()) == [(name, name) for name in columns.names] and not self.added:
             return decoder
         kind = pa.struct(list(arrow_schema(columns)))
         return CarriedReader(decoder, change_schema(kind), self.sources, tuple(self.added))
 
-    def _decoder(self, now: StructType) -> ChangeDecoder:
-        """The decoder of the table's messages, which have these columns now."""
+    def _of_sources(self, now: StructType) -> StructType:
+        """Columns by the names that the messages have for them."""
         from pyspark.sql.types import StructField, StructType
 
         types = {one.name.lower(): one.dataType for one in now}
-        columns = StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
-        names = {now.lower(): source for source, now in self.sources.items()}
-        keys = [names.get(name.lower(), name) for name in self._undeclared_key()]
+        return StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
+
+    def _in_messages(self, names: Iterable[str]) -> list[str]:
+        """The names that the messages have for columns."""
+        sources = {now.lower(): source for source, now in self.sources.items()}
+        return [sources.get(name.lower(), name) for name in names]
+
+    def _decoder(self, columns: StructType, name: tuple[str, str]) -> ChangeDecoder:
+        """The decoder of columns of the table's messages, whose rows say this name of the table."""
         of_table = self._given(self._options.table_options) or {}
         return ChangeDecoder(
             self._options.dialect,
             columns,
             {**self._options.decoder, **of_table, **self._table.filter_options()},
             self._table.name_key,
-            keys,
+            self._in_messages(self._undeclared_key()),
             keeps_messages=self._options.waited,
-            label=source_name(*self._table.key) if self._known.may_share else None,
+            label=source_name(*name) if self._known.may_share else None,
         )
 
     @cached_property
@@ -188,7 +209,7 @@ class TableColumns:
         """
         if self._parts:  # the columns of the newest part have their order
             return reduce(self._united, (one.schema for one in reversed(self._parts)))
-        added = struct_type(pa.schema([typed_value(one).schema.field(0) for one in self.added]))
+        added = struct_type(pa.schema([(one.name, initial_value(one).type) for one in self.added]))
         return self._united(self._of_messages, widened(self._target, self._stored, added))
 
     def _united(self, columns: StructType, others: StructType) -> StructType:
@@ -217,7 +238,7 @@ class TableColumns:
         timeline = self._known.log.timeline(self._spark, self._table.key)
         known = timeline.columns(self._table.key, len(timeline.steps))
         columns = self._carried(given, known)
-        added = [struct_type(typed_value(one).schema)[0] for one in known.added.values()]
+        added = struct_type(pa.schema([(one.name, initial_value(one).type) for one in known.added.values()]))
         names = _lower(columns.names)
         new = StructType([one for one in added if one.name.lower() not in names])
         return StructType([*columns, *widened(self._target, self._stored, new)])

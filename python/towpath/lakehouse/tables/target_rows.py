@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 ALL_ROWS = Sql("true")
 """The condition for the rows of a table that has a target of its own."""
+
+
+def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
+    """The rows of a target that do not meet the condition for its own; None if there are none."""
+    if own == ALL_ROWS:
+        return None
+    rows = spark.read.table(table(target)).alias("t").filter(~expressions(spark)(own))
+    return rows if rows.limit(1).count() else None
 
 
 def find_column(spark: SparkSession, target: str, name: str) -> str | None:
@@ -41,7 +49,7 @@ def has_row(spark: SparkSession, target: str, condition: Sql, place: Place | Non
         return rows.filter(expressions(spark)(condition)).limit(1).count() > 0
 
 
-def one_row(spark: SparkSession, place: Place, values: Sequence[Sql], held: ExitStack) -> DataFrame:
+def one_row(spark: SparkSession, place: Place, values: Iterable[Sql], held: ExitStack) -> DataFrame:
     """A row of a place and of values `v0`, `v1` and so on.
 
     It is data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg.
