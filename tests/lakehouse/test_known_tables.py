@@ -113,11 +113,11 @@ def test_the_driver_holds_no_messages_of_tables_that_tasks_merge(topic, batches_
 def test_quarantine_gets_the_messages_of_blocks(topic, monkeypatch):
     applied, failed = Applier.apply, inserts(2, 3, 4)
 
-    def apply(self, changes, keys, *more):
+    def apply(self, changes, batch_id):
         if self.last_batch:
             raise RuntimeError("no space left")
         self.last_batch = True
-        return applied(self, changes, keys, *more)
+        return applied(self, changes, batch_id)
 
     monkeypatch.setattr(Applier, "last_batch", False, raising=False)
     monkeypatch.setattr(Applier, "apply", apply)

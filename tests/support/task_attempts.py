@@ -6,7 +6,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from lake_topic import canal, row
-from towpath.lakehouse.merging.delta_rs import Limits
 from towpath.lakehouse.merging.owned_table import OwnedTable, apply
 from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import READ, ChangeDecoder
@@ -19,7 +18,7 @@ def owned(target, storage=None, **changed):
     """A table, as the driver describes it to a task."""
     decoder = ChangeDecoder("canal-json", "id int, name string", {"table": "a"})
     known = {"keys": ("id",), "target": target, "tombstones": f"{target}__tombstones", "order": "_towpath"}
-    options = {"limits": Limits(), "forget_before": None, "storage": storage}
+    options = {"forget_before": None, "storage": storage}
     return OwnedTable({PART: decoder}, **{**known, **options, **changed})
 
 

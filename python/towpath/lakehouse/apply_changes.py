@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.argument_types import OfOneTable
+from towpath.lakehouse.merging.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.lakehouse.merging.merge import Applier
+from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
+from towpath.lakehouse.reading.changes import REQUIRED, has_offsets, structured
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside
+from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus
 from towpath.lakehouse.seen.status_table import StatusTable
+from towpath.lakehouse.tables.tables import schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Unpack
 
@@ -118,7 +123,7 @@ def apply_changes(
     return for_each_batch(changes, apply, query)
 
 
-def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[OfOneTable]) -> Applier:
+def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[OfOneTable]) -> ForEachBatch:
     """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
 
     Raises:
@@ -131,4 +136,63 @@ def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[
     given = ReplicateOptions.of("auto", {}, merge=SPARK, **options)
     aside = Aside(given.dead_letters) if given.dead_letters else None
     settings, status = replace(given.settings, cluster_by=tuple(cluster_by)), StatusTable(given.status)
-    return Applier(arguments.target(target), arguments.columns("keys", keys), aside, settings, status)
+    place = arguments.target(target)
+    return ForEachBatch(Applier(place, aside, settings, status), place, arguments.columns("keys", keys), status)
+
+
+class ForEachBatch:
+    """Applies batches of decoded changes to a target; a function for `foreachBatch`."""
+
+    def __init__(self, applier: Applier, target: str, keys: list[str], status: StatusTable) -> None:
+        self._applier, self._target, self._keys, self._status = applier, target, keys, status
+
+    def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
+        """Apply a batch of decoded changes."""
+        missing = [name for name in REQUIRED if name not in batch.columns]
+        if missing:
+            raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
+        changes = structured(batch)
+        if not has_offsets(batch):
+            _check_order(changes, self._target)
+        spark = batch.sparkSession
+        with session_settings(spark, batch_settings(spark)):
+            self._apply_batch(spark, changes, batch_id)
+
+    def _apply_batch(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
+        self._say_removed(spark, batch_id)
+        changes = changes.persist()
+        try:
+            keys = self._keys or _declared_keys(changes, self._target)
+            with session_settings(spark, settings_for(spark, UNKNOWN_SIZE)):
+                applied = self._applier.apply(Changes(changes, keys), batch_id)
+        finally:
+            changes.unpersist()
+        target = self._target if self._applier.writer.schema(spark) is not None else None
+        self._status.write(spark, [TableStatus.of(None, self._target, target, applied)], batch_id)
+
+    def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
+        """Write that somebody removed the target, if an earlier batch of the query has written it."""
+        if self._status.target and schema_of(spark, self._target) is None:
+            last, _ = self._status.written(spark).get(self._target, (batch_id, 0))
+            if last < batch_id:
+                self._applier.forget_schemas()
+                self._status.write(spark, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
+
+
+def _check_order(changes: DataFrame, target: str) -> None:
+    unordered = changes.filter("source.commit_ts IS NULL AND source.position IS NULL").limit(1).collect()
+    if unordered:
+        raise ValueError(
+            f"{target}: nothing orders these changes across batches; decode with "
+            'keep=["topic", "partition", "offset", "timestamp"]'
+        )
+
+
+def _declared_keys(changes: DataFrame, target: str) -> list[str]:
+    if "primary_key" not in changes.columns:
+        raise ValueError(f"{target}: keys: name the primary key's columns, or decode the field _primary_key too")
+    rows = changes.filter("op <> 'truncate' AND primary_key IS NOT NULL")
+    found = [row[0] for row in rows.select("primary_key").distinct().collect()]
+    if len(found) == 1 and found[0]:
+        return list(found[0])
+    raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")

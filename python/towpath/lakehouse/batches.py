@@ -20,9 +20,8 @@ from towpath.lakehouse.log.routed_tables import routed
 from towpath.lakehouse.log.statement_log import Appended
 from towpath.lakehouse.merging.by_spark import BySpark
 from towpath.lakehouse.merging.by_tasks import ByTasks
-from towpath.lakehouse.merging.jobs import batch_settings, session_settings
-from towpath.lakehouse.merging.parallel import in_parallel
-from towpath.lakehouse.merging.table_result import TableResult
+from towpath.lakehouse.merging.jobs import batch_settings, in_parallel, session_settings
+from towpath.lakehouse.reading.batch_messages import BatchMessages
 from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, are_insufficient
 from towpath.lakehouse.reading.changes import PLACE
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
@@ -31,7 +30,7 @@ from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
 from towpath.lakehouse.seen.aside import Origin, write_dead_letters
-from towpath.lakehouse.seen.status import TableStatus, by_table
+from towpath.lakehouse.seen.status import TableResult, TableStatus, by_table
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.own_table import LogTable
@@ -55,7 +54,6 @@ class Replicator:
         ddl = self.options.ddl
         self._ddl = LogTable(ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if ddl else None
         self._by_tasks = ByTasks(known, in_tasks, self._learned, known.dead_letters is not None)
-        self._by_spark = BySpark(known, self._learned, known.dead_letters, known.quarantine, in_tasks.limits)
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""
@@ -105,11 +103,11 @@ class Replicator:
         unread = self._write_dead_letters(events, found)
         self._write_ddl(events, found)
         results = self._apply_in_order(batch, found, batch_id)
-        said = [status for result in results for status in result.statuses]
+        said = [one for one in results if isinstance(one, TableStatus)]
         self._known.status.write(events.sparkSession, said, batch_id)
         if self.options.report:
             self.options.report(by_table([*said, *unread]))
-        errors = [result.error for result in results if result.error]
+        errors = [one for one in results if isinstance(one, Exception)]
         if errors:
             raise errors[0]
         if self.options.watermarks and any(row["kind"] == WATERMARK for row in found):
@@ -118,6 +116,7 @@ class Replicator:
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[TableResult]:
         """Follow the statements. Then apply the rows, each as if all later statements had been applied to it."""
         spark, tables = batch.frame.sparkSession, source_tables(found, self._declarations.found)
+        self._learned.begin(tables)
         statements = read_ddl(batch.frame) if any(row["kind"] == DDL for row in found) else []
         statements = self._with_tables(spark, statements, [one.key for one in tables])
         statements, late = self._log.append(spark, statements) if statements else Appended([], [])
@@ -140,7 +139,6 @@ class Replicator:
             changed: The other tables.
         """
         follows = self._known.follows
-        self._learned.begin(tables)
         results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
         done = [one for one in tables if one not in left]
@@ -163,7 +161,7 @@ class Replicator:
         groups, parallelism = self._independent(spark, statements), self.options.parallelism
         said += chain.from_iterable(in_parallel(spark, follower.follow, groups, parallelism))
         self._log.add_followed(spark, [one.identity for one in statements])
-        return [TableResult(one) for one in said]
+        return [*said]
 
     def _independent(self, spark: SparkSession, statements: Sequence[Statement]) -> list[list[Statement]]:
         """The statements in groups that change different targets, in their order."""
@@ -190,7 +188,6 @@ class Replicator:
         """Apply rows that may be older than statements about their tables."""
         if not tables:
             return []
-        self._learned.begin(tables)  # their columns may be others now
         spark = batch.frame.sparkSession
         events = batch.with_messages() if any(one.in_blocks for one in tables) else batch.frame
         timelines = {one.key: self._log.timeline(spark, one.key) for one in tables}
@@ -240,7 +237,9 @@ class Replicator:
         if not tables:
             return []
         watermarks = self._watermarks(batch.frame.sparkSession, tables)
-        return self._by_spark.merge(batch, tables, merged, watermarks, batch_id)
+        late = watermarks.count_late(batch.frame) if watermarks else {}
+        messages = BatchMessages(batch, tables, merged)
+        return BySpark(self._known, self._learned, batch, messages, batch_id, watermarks, late).merge(tables)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:
         """What is known of TiCDC's watermarks, if it concerns one of the tables."""

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.arguments import by_name, check_snapshot
-from towpath.lakehouse.merging.jobs import session_settings
-from towpath.lakehouse.merging.parallel import in_parallel
+from towpath.lakehouse.merging.jobs import in_parallel, session_settings
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.replicate_options import columns_of
 from towpath.lakehouse.rules.protection import rule_of

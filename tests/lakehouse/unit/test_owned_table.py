@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from lake_topic import canal, row
 from task_attempts import attempts_at_the_same_time, batch, created, inserts, owned, stored
+from towpath.lakehouse.merging import owned_table
 from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
 from towpath.lakehouse.merging.owned_table import apply
 
@@ -61,11 +62,12 @@ def test_tasks_that_are_killed_anywhere(target, kills):
     assert killed, "every task was faster"
 
 
-def test_limits(tmp_path):
+def test_limits(tmp_path, monkeypatch):
     target = created(str(tmp_path / "limited"), rows=5)
     for limits in (Limits(rows=4), Limits(size=100)):
+        monkeypatch.setattr(owned_table, "LIMITS", limits)
         with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
-            apply(owned(target, limits=limits), [batch(canal(9, "INSERT", "a", row(9, "y")))])
+            apply(owned(target), [batch(canal(9, "INSERT", "a", row(9, "y")))])
 
 
 def test_what_only_sparks_merge_applies(target):

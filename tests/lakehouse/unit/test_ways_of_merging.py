@@ -1,26 +1,56 @@
 """Which targets tasks merge with delta-rs, and why Spark merges the others."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
-from towpath.lakehouse.merging.tasks import Facts, available, why_not_there, why_spark
+from towpath.lakehouse.merging import tasks
+from towpath.lakehouse.merging.by_tasks import needs_spark
+from towpath.lakehouse.merging.tasks import TaskMerges, available, why_not_there
+from towpath.lakehouse.reading.source_tables import SourceTable
+from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.tables import formats
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.target_properties import PARTIAL
+from towpath.lakehouse.tables.targets import Targets
 
 ENCODED = "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
 
 
+TABLE = SourceTable("shop", "a", frozenset(["t"]), 1, 1, 1, False, False, (), frozenset(), False)
+
+
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("changed", "options", "columns", "needed"),
     [
-        ({}, None),
-        ({"is_delta": False}, "it is an Iceberg table"),
-        ({"rows": 10_000_000}, "the batch has too many of its changes"),
-        ({"size": 1 << 40}, "the batch has too many of its changes"),
-        ({"keeps_history": True}, "it has a history"),
-        ({"soft_deletes": True}, "deleted rows stay"),
-        ({"masks": True}, "columns are masked"),
+        ({}, {}, {}, False),
+        ({"rows": 10_000_000}, {}, {}, True),
+        ({"size": 1 << 40}, {}, {}, True),
+        ({}, {"history": True}, {}, True),
+        ({}, {"history": ["shop.a"]}, {}, True),
+        ({}, {"history": ["shop.b"]}, {}, False),
+        ({}, {"soft_deletes": "deleted_at"}, {}, True),
+        ({}, {"waited": True}, {}, True),
+        ({}, {}, {"are_masked": True}, True),
+        ({}, {}, {"are_appended": True}, True),
+        ({}, {}, {"rules": SimpleNamespace(left_out=["a"])}, True),
     ],
 )
-def test_why_spark(facts, reason):
-    assert why_spark(Facts(**{"is_delta": True, "rows": 1, "size": 1, **facts})) == reason
+def test_what_needs_spark(changed, options, columns, needed):
+    known = KnownTargets(Targets("/lake/{table}"), replace(ReplicateOptions.of("auto", {}), **options))
+    known.was_merged("/lake/a", {PARTIAL: "true"})
+    of_table = SimpleNamespace(
+        **{"are_masked": False, "are_appended": False, "rules": SimpleNamespace(left_out=[]), **columns}
+    )
+    assert needs_spark(None, known, replace(TABLE, **changed), "/lake/a", of_table) == needed
+
+
+def test_tasks_write_no_iceberg_tables(monkeypatch):
+    monkeypatch.setattr(tasks, "format_of", lambda *_: formats.ICEBERG)
+    in_tasks = TaskMerges("task")
+    assert not in_tasks.may(None, "lake.shop.a", exists=False)
+    assert in_tasks.refused == {"lake.shop.a": "it is an Iceberg table"}
 
 
 @pytest.mark.parametrize(
@@ -47,9 +77,12 @@ def test_why_spark(facts, reason):
         ("", "task", True, "tasks do not write to a place without a scheme"),
     ],
 )
-def test_where_tasks_write(location, merge, has_storage, reason):
+def test_where_tasks_write(monkeypatch, location, merge, has_storage, reason):
+    monkeypatch.setattr(tasks, "format_of", lambda *_: formats.DELTA)
     assert why_not_there(location, merge, has_storage=has_storage) == reason
-    assert why_spark(Facts(is_delta=True, rows=1, size=1, elsewhere=reason)) == reason
+    in_tasks = TaskMerges(merge, storage={} if has_storage else None, locations={"a": location})
+    assert in_tasks.may(None, "a") == (reason is None)
+    assert in_tasks.refused.get("a") == reason
 
 
 def test_the_argument(monkeypatch, caplog):

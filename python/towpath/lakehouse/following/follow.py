@@ -13,7 +13,7 @@ from towpath.lakehouse.following.follow_columns import ColumnChanges
 from towpath.lakehouse.following.follow_renames import TableRenames
 from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.log.timeline import Name
-from towpath.lakehouse.merging.interruption import is_interruption
+from towpath.lakehouse.merging.retries import is_interruption
 from towpath.lakehouse.order.order import is_before
 from towpath.lakehouse.rules.protection import rule_of
 from towpath.lakehouse.seen.status import (

@@ -21,14 +21,12 @@ from towpath.lakehouse.merging.delta_rs import (
     begun_merge,
     names_in,
     next_version,
-    open_target,
     quoted,
     retried,
     select,
 )
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct
-from towpath.lakehouse.tables.formats import DELTA, format_of
 from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
@@ -90,17 +88,14 @@ class SmallTarget:
 
     def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
         """Open the table and change it, until no other writer is faster. None: delta-rs may not, or cannot."""
-        spark, target, tasks = self.spark, self.target, self.in_tasks
-        is_delta = tasks.may_in_driver(spark, target) and format_of(spark, target) is DELTA
-        if not is_delta or tasks.why_elsewhere(spark, target) is not None:
+        if not self.in_tasks.may_in_driver(self.spark, self.target):
             return None
         try:
-            place = tasks.location(spark, target), tasks.storage, tasks.id(spark, target)
-            return retried(lambda: change(open_target(*place, _LIMITS)))
+            return retried(lambda: change(self.in_tasks.open(self.spark, self.target, _LIMITS)))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of delta-rs is not an Exception
-            _log.info("%s: Spark follows the statement: %s", target, printable(str(error), SHOWN))
+            _log.info("%s: Spark follows the statement: %s", self.target, printable(str(error), SHOWN))
             return None
 
     def _fill(self, table: DeltaTable, place: Place, columns: Sequence[Filled]) -> bool:

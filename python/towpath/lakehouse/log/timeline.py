@@ -63,10 +63,6 @@ class Columns:
         """Return the current name of a column of the row; None if it was dropped."""
         return self.names.get(name.lower(), name)
 
-    def with_values(self) -> list[str]:
-        """Return the lower-case names of the columns that were added with another value than null."""
-        return [name for name, one in self.added.items() if one.initial is not None or one.unknown]
-
     def _drop(self, lower: str) -> None:
         self.types.pop(lower, None)
         if self.added.pop(lower, None) is None and (origin := self.origin(lower)) is not None:

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.merging.interruption import is_interruption
-from towpath.lakehouse.merging.jobs import SMALL, session_settings, settings_for
+from towpath.lakehouse.merging.jobs import SMALL, in_parallel, session_settings, settings_for
 from towpath.lakehouse.merging.owned_table import OwnedTable
-from towpath.lakehouse.merging.parallel import in_parallel
-from towpath.lakehouse.merging.table_result import TableResult
-from towpath.lakehouse.merging.tasks import Facts, TaskMerges, TaskResult, merge_in_tasks, why_spark
-from towpath.lakehouse.reading.blocks import BatchEvents, LearnedTables
+from towpath.lakehouse.merging.retries import is_interruption
+from towpath.lakehouse.merging.rows import DELETE, OLD, REJECTED, ROW, Applied
+from towpath.lakehouse.merging.tasks import TaskMerges, merge_in_tasks
+from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTables
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
-from towpath.lakehouse.seen.status import TableStatus
-from towpath.lakehouse.tables.formats import DELTA, format_of
+from towpath.lakehouse.seen.status import TableResult, TableStatus
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.sessions import jvm_of
 from towpath.lakehouse.tables.table_columns import TableColumns
-from towpath.lakehouse.tables.targets import is_path
+from towpath.lakehouse.tables.targets import companion, is_path
 from towpath.printable import printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 _log = logging.getLogger("towpath.spark")
+
+_MOST_ROWS, _MOST_BYTES = 1_000_000, 256 << 20
+"""The largest changes of a table in a batch that a task holds."""
 
 
 @dataclass(frozen=True)
@@ -44,80 +44,74 @@ class ByTasks:
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
         """Merge those tables that may be merged in tasks. Returns also the others, which are left to Spark."""
-        spark = batch.frame.sparkSession
+        spark, groups = batch.frame.sparkSession, self.known.by_target(tables)
         # Plans on the driver cost more than these jobs.
         with session_settings(spark, settings_for(spark, SMALL)):
-            return self._merge_owned(batch, tables, batch_id)
+            prepared = in_parallel(spark, partial(self._owned, spark), groups, self.known.options.parallelism)
+            owned = dict(chain.from_iterable(prepared))
+            merged = self._merged(batch, owned, [one for one in tables if one not in owned]) if owned else {}
+            results = [self._finished(spark, table, result, batch_id) for table, result in merged.items()]
+        for table in merged:
+            for reader in owned[table].readers.values():
+                self.learned.learn(table, reader)
+        return results, [one for one in tables if one not in merged]
 
-    def _merge_owned(
-        self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
-    ) -> tuple[list[TableResult], list[SourceTable]]:
-        spark = batch.frame.sparkSession
-        prepared = in_parallel(
-            spark, partial(self._owned, spark), self.known.by_target(tables), self.known.options.parallelism
-        )
-        owned = [(one, ready) for of_target in prepared for one, ready in of_target if ready]
-        if not owned:
-            return [], tables
-        others = [one for one in tables if one not in [table for table, _ in owned]]
+    def _merged(
+        self, batch: BatchEvents, owned: Mapping[SourceTable, OwnedTable], others: Sequence[SourceTable]
+    ) -> dict[SourceTable, Row]:
+        """Return what the tasks say of the tables that they have merged."""
         events, in_tasks = self._decoded(batch, owned)
-        of_tasks = events.filter(~any_of(others)) if others else events
         try:
-            found = merge_in_tasks(of_tasks, in_tasks)
+            found = merge_in_tasks(events.filter(~any_of(others)) if others else events, in_tasks)
         except Exception as error:  # one table may have ended the workers: it must not stop the others
             if is_interruption(error):
                 raise
-            for table, _ in owned:
-                self.in_tasks.refuse(
-                    self.known.target(table) or "", f"the job of all tasks failed: {error}", is_lasting=False
-                )
-            return [], tables
-        results = []
-        for number, (table, ready) in enumerate(owned):
-            target, result = self.known.target(table) or "", found.get(number)
-            if result is None or result.refused:
-                others.append(table)
-            if result is not None and result.refused:
-                self.in_tasks.refuse(target, result.refused, is_lasting=result.is_lasting)
-            elif result is not None:
-                self.known.was_merged(target, result.properties)
-                results.append(self._finished(spark, table, target, result, batch_id))
-                for reader in ready.readers.values():
-                    self.learned.learn(table, reader)
-        return results, others
+            for table in owned:
+                self._refuse(table, f"the job of all tasks failed: {error}", is_lasting=False)
+            return {}
+        for table, result in found.items():
+            if result.refused:
+                self._refuse(table, result.refused, is_lasting=result.is_lasting)
+        return {table: result for table, result in found.items() if not result.refused}
 
-    def _finished(
-        self, spark: SparkSession, table: SourceTable, target: str, result: TaskResult, batch_id: int
-    ) -> TableResult:
-        applied = result.applied
+    def _refuse(self, table: SourceTable, reason: str, *, is_lasting: bool) -> None:
+        self.in_tasks.refuse(self.known.target(table) or "", reason, is_lasting=is_lasting)
+
+    def _finished(self, spark: SparkSession, table: SourceTable, result: Row, batch_id: int) -> TableResult:
+        target = self.known.target(table) or ""
+        counts = {name: result[name] for name in (ROW, DELETE, OLD, REJECTED) if result[name]}
+        applied = Applied(counts, result.event_time, result.place, seconds=result.seconds)
+        if result.properties is not None:  # there were changes
+            self.known.was_merged(target, result.properties)
         try:
-            origin = self.known.origin(table, target)
-            self.known.applier(target).finish(spark, result.rejected, result.files, batch_id, origin)
+            self.known.applier(target).finish(spark, result, batch_id, self.known.origin(table, target))
         except Exception as error:  # the task has merged the changes: only this is left undone
-            return TableResult(error=error)
-        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, dict(applied.counts), applied.seconds)
-        return TableResult(TableStatus.of(table.database, table.name, target, applied))
+            return error
+        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, counts, applied.seconds)
+        return TableStatus.of(table.database, table.name, target, applied)
 
-    def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable | None]]:
-        """The tables of a target for tasks, after it was created or made to fit. None for one that is left to Spark."""
-        found: list[tuple[SourceTable, OwnedTable | None]] = []
+    def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable]]:
+        """The tables of a target for tasks, after it was created or made to fit. Those left to Spark are not there."""
+        found: list[tuple[SourceTable, OwnedTable]] = []
         for table in tables:
             try:
-                found.append((table, self._prepared(spark, table)))
+                if one := self._prepared(spark, table):
+                    found.append((table, one))
             except Exception as error:  # Spark's way raises it again, if it is the table's fault
                 _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
         return found
 
     def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
-        target = self.known.target(table)
-        if target is None or not self.in_tasks.may(spark, target):
+        if (target := self.known.target(table)) is None:
             return None
         apply = self.known.applier(target)
         is_new = apply.writer.schema(spark) is None
+        if not self.in_tasks.may(spark, target, exists=not is_new):
+            return None
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
             return None
         columns = TableColumns(spark, self.known, table, target)
-        if columns.rules.left_out or why_spark(self._facts(spark, table, target, columns)):
+        if needs_spark(spark, self.known, table, target, columns):
             return None
         timeline = self.known.log.timeline(spark, table.key)
         schema, keys = columns.schema, columns.key
@@ -127,55 +121,54 @@ class ByTasks:
             return None
         columns.rules.check_key(table.full_name, keys)
         self.known.sources.add(table.key)
-        apply.configure(keys, self.known.settings(table.key, keys), self.known.origin(table, target))
+        self.known.configured(table, target, keys)
         order = apply.writer.prepare(spark, schema)
-        if elsewhere := self.in_tasks.why_elsewhere(spark, target):
-            self.in_tasks.refuse(target, elsewhere)
+        if not self.in_tasks.may(spark, target):
             return None
+        if is_path(target):  # a task creates them
+            tombstones = companion(self.in_tasks.location(spark, target), "tombstones")
+        else:
+            apply.tombstones.prepare(spark, schema, keys)
+            tombstones = self.in_tasks.location(spark, apply.tombstones.name)
         return OwnedTable(
             {part: reader for one, reader in columns.readers() for part in one.events},
             tuple(keys),
             self.in_tasks.location(spark, target),
-            self._tombstones(spark, target, schema),
+            tombstones,
             order,
-            self.in_tasks.limits,
-            apply.forget_before(spark),
+            apply.tombstones.forget_before(spark, apply.writer.settings.forget_after),
             self.has_dead_letters,
             storage=self.in_tasks.storage,
             id=self.in_tasks.id(spark, target),
-            after=[one.fields for one in timeline.places(table.key)] if not table.slices else (),
-            added=() if table.slices else tuple(timeline.columns(table.key, len(timeline.steps)).with_values()),
+            after=[one.fields for one in timeline.places(table.key)] if may_be_older else (),
         )
-
-    def _tombstones(self, spark: SparkSession, target: str, schema: StructType) -> str:
-        """Where the tombstones of a target are."""
-        apply = self.known.applier(target)
-        apply.prepare_tombstones(spark, schema)
-        return self.in_tasks.location_of(spark, target, "tombstones")
-
-    def _facts(self, spark: SparkSession, table: SourceTable, target: str, columns: TableColumns) -> Facts:
-        return Facts(
-            is_delta=format_of(spark, target) is DELTA,
-            rows=table.rows,
-            size=table.size,
-            keeps_history=self.known.options.keyless == "append"
-            or any(self.known.history(one.written_key) for one in table.parts or (table,)),
-            lacked=self.known.may_lack(spark, target),
-            soft_deletes=self.known.options.soft_deletes is not None,
-            masks=columns.are_masked,
-            elsewhere=self._why_elsewhere(spark, target),
-        )
-
-    def _why_elsewhere(self, spark: SparkSession, target: str) -> str | None:
-        """Where the table of a name is, and any table on Connect, is known when it exists."""
-        is_known = is_path(target) and jvm_of(spark) is not None
-        return self.in_tasks.why_elsewhere(spark, target) if is_known else None
 
     def _decoded(
-        self, batch: BatchEvents, owned: Sequence[tuple[SourceTable, OwnedTable]]
-    ) -> tuple[DataFrame, list[OwnedTable]]:
+        self, batch: BatchEvents, owned: Mapping[SourceTable, OwnedTable]
+    ) -> tuple[DataFrame, Mapping[SourceTable, OwnedTable]]:
         """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
-        in_blocks = [(table, reader) for table, one in owned if table.in_blocks for reader in one.readers.values()]
-        if not all(self.learned.made_blocks(table, reader) for table, reader in in_blocks):
-            return batch.with_messages(), [one for _, one in owned]
-        return batch.frame, [replace(one, in_blocks=table.in_blocks) for table, one in owned]
+        in_blocks = {table: one for table, one in owned.items() if table.in_blocks}
+        readers = [(table, reader) for table, one in in_blocks.items() for reader in one.readers.values()]
+        if not all(self.learned.made_blocks(table, reader) for table, reader in readers):
+            return batch.with_messages(), owned
+        return batch.frame, {**owned, **{table: _of_blocks(one) for table, one in in_blocks.items()}}
+
+
+def _of_blocks(table: OwnedTable) -> OwnedTable:
+    return replace(table, readers={part: BlockReader(reader.schema) for part, reader in table.readers.items()})
+
+
+def needs_spark(
+    spark: SparkSession, known: KnownTargets, table: SourceTable, target: str, columns: TableColumns
+) -> bool:
+    """Whether only Spark can apply the changes of a table to its target."""
+    return (
+        table.rows > _MOST_ROWS
+        or table.size > _MOST_BYTES
+        or any(known.history(one.written_key) for one in table.parts or (table,))
+        or columns.are_appended
+        or known.options.soft_deletes is not None
+        or known.may_lack(spark, target)
+        or bool(columns.rules.left_out)
+        or columns.are_masked
+    )

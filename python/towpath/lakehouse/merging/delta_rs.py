@@ -51,56 +51,39 @@ class Limits:
     """Bytes of the files."""
 
 
-def open_table(location: str, storage: Mapping[str, str] | None) -> DeltaTable:
-    """A table in a local folder or at a URI.
-
-    Raises:
-        RefusedError: There is no deltalake.
-    """
-    try:
-        from deltalake import DeltaTable
-    except ImportError as error:
-        raise RefusedError(f"this Python has no deltalake ({error})") from error
-    return DeltaTable(location, storage_options=dict(storage or {}))
+LIMITS = Limits()
 
 
 def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
-    """As `open_table`, or None if there is no table."""
+    """Open the table in a local folder or at a URI; None if there is none."""
     try:
-        return open_table(location, storage)
-    except Exception as error:
-        if type(error).__name__ == "TableNotFoundError":
-            return None
-        raise
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+    except ImportError as error:
+        raise RefusedError(f"this Python has no deltalake ({error})") from error
+    try:
+        return DeltaTable(location, storage_options=dict(storage or {}))
+    except TableNotFoundError:
+        return None
 
 
-def open_target(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Limits) -> DeltaTable:
-    """Open a target that delta-rs may write.
-
-    Args:
-        location: A local folder or a URI.
-        storage: What delta-rs needs to open a store.
-        id: The id of the table that Spark reads; None: it is not known.
-        limits: The largest table.
+def opened(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Limits) -> DeltaTable:
+    """Open a table that delta-rs writes as Spark does; `id` is that in its metadata, if Spark says it.
 
     Raises:
-        RefusedError: It was removed, is another table, is too large, or delta-rs might not write it as Spark does.
+        RefusedError: There is none, or Spark has to write it.
     """
-    target = open_if_exists(location, storage)
-    if target is None:
+    found = open_if_exists(location, storage)
+    if found is None:
         raise BatchRefusedError("the target was removed")
-    if id not in (None, str(target.metadata().id)):
+    if id is not None and id != str(found.metadata().id):
         raise BatchRefusedError("delta-rs opens another table than Spark")
-    check_target(target, limits)
-    return target
+    _check(found, limits)
+    return found
 
 
-def check_target(target: DeltaTable, limits: Limits) -> None:
-    """Refuse a table that delta-rs might not write as Spark does, or that is too large.
-
-    Raises:
-        RefusedError: It is one of these.
-    """
+def _check(target: DeltaTable, limits: Limits) -> None:
+    """Refuse a table that delta-rs might not write as Spark does, or that is too large."""
     protocol, settings = target.protocol(), target.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     if unknown := sorted(features - _FEATURES):
@@ -144,10 +127,7 @@ def next_version() -> CommitProperties:
 def begun_merge(target: DeltaTable, source: pa.Table, same: str) -> TableMerger:
     """Begin a MERGE of rows `s` into a table `t`, whose commit is the next version or none.
 
-    Args:
-        target: The table.
-        source: The rows.
-        same: Whether a row `t` and a row `s` are the same, in delta-rs' SQL.
+    `same` says in delta-rs' SQL whether rows `t` and `s` are the same.
     """
     return target.merge(
         source,

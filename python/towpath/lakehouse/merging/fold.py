@@ -6,8 +6,7 @@ A worker folds all changes of its keys, with the rules of `rust/order`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import accumulate
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,38 +68,18 @@ class Fold:
         """The newest changes, as they were in the batches."""
         decoder = self.decoder
         parts = [part for batch in batches for part in (decoder.decode_batches(batch) if decoder else [batch])]
-        if not parts:
-            return
-        parts, folded = _with_inherited(parts, _fold(parts, self.keys))
-        yield from _kept(parts, folded, self.bounds)
+        if parts:
+            changes, folded = _with_inherited(pa.Table.from_batches(parts), _fold(parts, self.keys))
+            yield from _kept(changes, folded, self.bounds).to_batches()
 
 
-@dataclass(frozen=True)
-class _Folded:
-    """What is known of each change after the fold."""
+def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.RecordBatch:
+    """Fold the changes that are rows of the table. All others are kept.
 
-    ops: pa.StringArray
-    keys: pa.StructArray
-    rejected: pa.BooleanArray
-    orders: pa.StructArray
-    """Order values, with the latest event time of those that a change replaced."""
-    is_kept: pa.BooleanArray
-    replaced: pa.Int64Array
-    """The index of the change that a change replaced."""
-    partial: pa.BooleanArray
-    lacked: pa.BooleanArray
-    """Whether a change was partial before the fold."""
-    inherits: pa.BooleanArray
-    is_unknown: pa.BooleanArray
-    """Whether a change is an update of a row that was deleted: the insert before it is not among the changes."""
-
-    def kept(self) -> _Folded:
-        """The changes that are kept."""
-        return replace(self, **{one.name: getattr(self, one.name).filter(self.is_kept) for one in fields(self)})
-
-
-def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
-    """Fold the changes that are rows of the table. All others are kept."""
+    Returns:
+        A row for each change, with the columns of `ADDED`, and `op`, `key`, `partial`, `is_kept`, and `replaced`: the
+        index of the change that it replaced. The order value has the latest event time of those.
+    """
     orders = pa.concat_arrays([order_values(part) for part in parts])
     ops = pa.concat_arrays([part.column("op").cast(pa.string()) for part in parts])
     rejected = pa.concat_arrays([is_rejected(part, keys) for part in parts])
@@ -112,60 +91,58 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> _Folded:
     own = pc.struct_field(orders, "event_time")
     times = pc.if_else(is_row, found.column("event_time").take(at).cast(own.type), own)
     partial = pa.concat_arrays([part.column("partial").fill_null(False) for part in parts])
-    return _Folded(
-        ops,
-        values,
-        rejected,
-        with_event_times(orders, times),
-        found.column("is_newest").take(at).fill_null(True),
-        rows.take(found.column("replaced")).take(at),
-        partial,
-        partial,
-        pc.equal(ops, "update").fill_null(False),
-        pa.repeat(False, len(ops)),
-    )
+    folded = {
+        "op": ops,
+        "key": values,
+        "order": with_event_times(orders, times),
+        "inherits": pc.equal(ops, "update").fill_null(False),
+        "lacked": partial,
+        "rejected": rejected,
+        "outcome": _first([(rejected, REJECTED), (pc.equal(ops, TRUNCATE), TRUNCATE)]),
+        "partial": partial,
+        "is_kept": found.column("is_newest").take(at).fill_null(True),
+        "replaced": rows.take(found.column("replaced")).take(at),
+    }
+    return pa.record_batch(folded)
 
 
-def _with_inherited(parts: list[pa.RecordBatch], folded: _Folded) -> tuple[list[pa.RecordBatch], _Folded]:
+def _with_inherited(changes: pa.Table, folded: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch]:
     """Give updates that lack columns the values of the changes that they replaced.
 
     An insert begins another row, so nothing is inherited from before it. An update after a delete lacks its insert,
     which may be one that could not be decoded: then the delete is applied, and the update is not.
     """
-    lists = pa.concat_arrays([part.column("missing") for part in parts])
+    lists, is_kept = changes["missing"].combine_chunks(), folded.column("is_kept")
     lacks = pc.greater(pc.list_value_length(lists), 0).fill_null(False)
-    heirs = pc.and_(pc.and_(lacks, folded.inherits), pc.and_(folded.is_kept, pc.is_valid(folded.replaced)))
+    has_replaced = pc.and_(is_kept, pc.is_valid(folded.column("replaced")))
+    heirs = pc.and_(pc.and_(lacks, folded.column("inherits")), has_replaced)
     if not pc.any(heirs).as_py():
-        return parts, folded
+        return changes, folded
     found = _Inheritance(folded, lists.to_pylist())
     for row in indices_of(lists).filter(heirs).to_pylist():
         found.inherit(row)
-    starts = [0, *accumulate(map(len, parts))]
-    columns = _inherited_columns(parts, found.sources)
     partial = pa.array(found.partial, pa.bool_())
-    changed = {COLUMNS: columns, "missing": pa.array(found.missing, lists.type), "partial": partial}
-    parts = [_replaced(part, changed, start) for part, start in zip(parts, starts, strict=False)]
+    inherited = {COLUMNS: _inherited_columns(changes[COLUMNS].combine_chunks(), found.sources)}
+    inherited |= {"missing": pa.array(found.missing, lists.type), "partial": partial}
     is_unknown, is_deleted = (
         pc.is_in(indices_of(lists), pa.array(one, pa.int64())) for one in (found.unknown, found.deletes)
     )
-    return parts, replace(
-        folded,
-        partial=partial,
-        inherits=pa.array(found.inherits, pa.bool_()),
-        is_unknown=is_unknown,
-        is_kept=pc.or_(folded.is_kept, pc.or_(is_unknown, is_deleted)),
-    )
+    known = {
+        "partial": partial,
+        "inherits": pa.array(found.inherits, pa.bool_()),
+        "outcome": pc.if_else(is_unknown, UNKNOWN, folded.column("outcome")),
+        "is_kept": pc.or_(is_kept, pc.or_(is_unknown, is_deleted)),
+    }
+    return pa.table({**by_name(changes), **inherited}), pa.record_batch({**by_name(folded), **known})
 
 
 class _Inheritance:
     """From which change each value of an update is that lacks columns."""
 
-    def __init__(self, folded: _Folded, missing: list[list[str] | None]) -> None:
-        self._ops = folded.ops.to_pylist()
-        self._replaced = folded.replaced.to_pylist()
+    def __init__(self, folded: pa.RecordBatch, missing: list[list[str] | None]) -> None:
+        names = ("op", "replaced", "partial", "inherits")
+        self._ops, self._replaced, self.partial, self.inherits = (folded.column(name).to_pylist() for name in names)
         self.missing = missing
-        self.partial = folded.partial.to_pylist()
-        self.inherits = folded.inherits.to_pylist()
         self.sources: dict[str, dict[int, int]] = {}
         """By column: the change that has the value of a row."""
         self.unknown: list[int] = []
@@ -196,20 +173,13 @@ class _Inheritance:
         self.partial[row] = partial
 
 
-def _inherited_columns(parts: Sequence[pa.RecordBatch], sources: Mapping[str, Mapping[int, int]]) -> pa.StructArray:
-    columns = pa.concat_arrays([part.column(COLUMNS) for part in parts])
+def _inherited_columns(columns: pa.StructArray, sources: Mapping[str, Mapping[int, int]]) -> pa.StructArray:
     arrays: list[pa.Array] = []
     for one in columns.type:
         array = pc.struct_field(columns, [len(arrays)])
         of_rows = sources.get(one.name)
         arrays.append(array.take(pa.array([of_rows.get(at, at) for at in range(len(array))])) if of_rows else array)
     return pa.StructArray.from_arrays(arrays, fields=list(columns.type))
-
-
-def _replaced(part: pa.RecordBatch, columns: Mapping[str, pa.Array], start: int) -> pa.RecordBatch:
-    """A part with other columns, which are of all parts."""
-    own = {name: array.slice(start, len(part)) for name, array in columns.items()}
-    return pa.RecordBatch.from_pydict({**by_name(part), **own})
 
 
 def key_values(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.StructArray:
@@ -254,34 +224,29 @@ def _lower(names: Sequence[str], kind: pa.DataType) -> pa.Array:
     return pa.array([name.lower() for name in names], kind)
 
 
-def _kept(parts: Sequence[pa.RecordBatch], folded: _Folded, bounds: Bounds | None) -> Iterator[pa.RecordBatch]:
-    """The changes that are kept, with the columns of `ADDED`."""
-    kept = folded.kept()
-    outcomes, orders = _outcomes(kept, bounds)
-    added = {"order": orders, "inherits": kept.inherits, "lacked": kept.lacked, "rejected": kept.rejected}
-    added["outcome"] = outcomes
-    start = done = 0
-    for part in parts:
-        found = part.filter(folded.is_kept.slice(start, len(part)))
-        yield _replaced(found, added, done)
-        start, done = start + len(part), done + len(found)
+def _kept(changes: pa.Table, folded: pa.RecordBatch, bounds: Bounds | None) -> pa.Table:
+    """The changes that are kept, with the columns of `ADDED`. The bounds decide the outcomes of some."""
+    kept = folded.filter(folded.column("is_kept"))
+    added = by_name(kept) if bounds is None else {**by_name(kept), **_decided(kept, bounds)}
+    return pa.table(
+        {**by_name(changes.filter(folded.column("is_kept"))), **{name: added[name] for name in ADDED.names}}
+    )
 
 
-def _outcomes(kept: _Folded, bounds: Bounds | None) -> tuple[pa.Array, pa.StructArray]:
-    """The outcome of each change where the bounds decide it, and order values."""
-    is_delete, is_truncate = (pc.equal(kept.ops, op).fill_null(False) for op in (DELETE, TRUNCATE))
-    alone = [(kept.rejected, REJECTED), (is_truncate, TRUNCATE), (kept.is_unknown, UNKNOWN)]
-    if bounds is None:
-        return _first(alone), kept.orders
-    is_certain = pc.and_(bounds.are_below(kept.orders), pc.invert(pc.and_(kept.partial, kept.inherits)))
-    is_old, orders = pa.repeat(False, len(is_certain)), kept.orders
+def _decided(kept: pa.RecordBatch, bounds: Bounds) -> dict[str, pa.Array]:
+    """The outcome of each change that is newer than what is stored, and order values."""
+    orders, is_delete = kept.column("order"), pc.equal(kept.column("op"), DELETE).fill_null(False)
+    depends = pc.and_(kept.column("partial"), kept.column("inherits"))
+    is_certain = pc.and_(bounds.are_below(orders), pc.invert(depends))
+    is_old = pa.repeat(False, len(is_certain))
     if bounds.recent is not None:
-        found = bounds.recent.outcomes(kept.keys, orders, is_delete)
+        found = bounds.recent.outcomes(kept.column("key"), orders, is_delete)
         times = pc.struct_field(orders, "event_time")
         orders = with_event_times(orders, pc.if_else(is_certain, found.column("event_time").cast(times.type), times))
         is_old = pc.invert(found.column("is_applied"))
-    certain = [(is_old, OLD), (is_delete, DELETE), (pa.repeat(True, len(is_old)), ROW)]
-    return _first([*alone, *((pc.and_(is_certain, condition), outcome) for condition, outcome in certain)]), orders
+    decided = [(is_old, OLD), (is_delete, DELETE), (pa.repeat(True, len(is_old)), ROW)]
+    certain = _first([(pc.and_(is_certain, condition), outcome) for condition, outcome in decided])
+    return {"outcome": pc.coalesce(kept.column("outcome"), certain), "order": orders}
 
 
 def _first(cases: Sequence[tuple[pa.BooleanArray, str]]) -> pa.Array:

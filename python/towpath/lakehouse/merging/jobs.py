@@ -1,13 +1,17 @@
-"""Settings of the session for the jobs that apply a table's changes."""
+"""The jobs of Spark that apply changes: settings of the session for them, and several at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 SMALL, REWRITING, MARKING, UNKNOWN_SIZE = "small", "rewriting", "marking", "unknown size"
 """The kinds of a table's jobs: one task; several tasks that rewrite files, or that mark rows in them as deleted.
@@ -99,3 +103,25 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
     finally:
         for name, before in former.items():
             spark.conf.unset(name) if before is None else spark.conf.set(name, before)
+
+
+def in_parallel(spark: SparkSession, function: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """Call a function with each item, with so many of them at the same time.
+
+    Raises:
+        Exception: What the first call raised that failed, after all have ended.
+    """
+    if len(items) <= 1 or threads <= 1:
+        return list(map(function, items))
+    with ThreadPoolExecutor(threads, "towpath") as pool:
+        return list(pool.map(_inheriting(spark, function), items))
+
+
+def _inheriting(spark: SparkSession, function: Any) -> Any:
+    """The function for another thread, with Spark's settings of this one, such as the job group of the query."""
+    from pyspark.util import inheritable_thread_target
+
+    try:
+        return inheritable_thread_target(spark)(function)
+    except TypeError:  # Spark 3.5 has no argument for the session
+        return inheritable_thread_target(function)

@@ -12,34 +12,30 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.merging.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
-from towpath.lakehouse.merging.newest import Changes
-from towpath.lakehouse.merging.parallel import in_parallel
+import pyarrow as pa
+
+from towpath.lakehouse.merging.jobs import in_parallel
 from towpath.lakehouse.merging.retries import is_being_created, is_lost, with_retries
-from towpath.lakehouse.merging.rows import DELETE, REJECTED, ROW, TRUNCATE, UNKNOWN, Applied
-from towpath.lakehouse.merging.staging import Hints, Staged, Staging, Stored
-from towpath.lakehouse.merging.stored import StoredBounds, Written
+from towpath.lakehouse.merging.rows import DELETE, REJECTED, TRUNCATE, UNKNOWN, Applied
+from towpath.lakehouse.merging.staging import Changes, Staged, Staging
+from towpath.lakehouse.merging.stored import StoredBounds
 from towpath.lakehouse.merging.target_writer import TargetWriter
 from towpath.lakehouse.merging.tombstones import Tombstones
 from towpath.lakehouse.order.bounds import Bounds
 from towpath.lakehouse.reading.batch_messages import local_frame
-from towpath.lakehouse.reading.changes import COLUMNS, REQUIRED, has_offsets, structured
+from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.seen.aside import Aside, Origin, write_dead_letters
-from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus, unordered
+from towpath.lakehouse.seen.status import STALE, TableStatus, unordered
 from towpath.lakehouse.seen.status_table import StatusTable
-from towpath.lakehouse.tables.tables import TableSettings, optimize_in_turn, schema_of
+from towpath.lakehouse.tables.tables import TableSettings, optimize_in_turn
 from towpath.lakehouse.tables.target_properties import PARTIAL
 from towpath.lakehouse.tables.targets import is_path
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 KEY_ONLY = (
@@ -61,91 +57,50 @@ _NULL_KEYS = (
 
 
 class Applier:
-    """Applies the changes of one table; a function for `foreachBatch`."""
+    """Applies changes to a target."""
 
-    def __init__(
-        self,
-        target: str,
-        keys: list[str],
-        dead_letters: Aside | None,
-        settings: TableSettings,
-        status: StatusTable,
-    ) -> None:
-        self._target = target
+    def __init__(self, target: str, dead_letters: Aside | None, settings: TableSettings, status: StatusTable) -> None:
         self.writer = TargetWriter(target, settings)
         self.tombstones = Tombstones(target)
-        self._keys = keys
-        self._dead_letters = dead_letters
+        self._target, self._dead_letters, self._status = target, dead_letters, status
+        self._keys: list[str] = []
         self._origin = Origin(target=target)
-        self._status = status
         self._stored_bounds = StoredBounds(target, self.tombstones.name)
-        self.last: Applied | None = None
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
         """Set the key's columns, how the target is created and maintained, and whose changes it gets."""
         self._keys, self.writer.settings, self._origin = keys, settings, origin
 
-    def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
-        """Apply a batch of decoded changes."""
-        missing = [name for name in REQUIRED if name not in batch.columns]
-        if missing:
-            raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
-        changes = structured(batch)
-        if not has_offsets(batch):
-            _check_order(changes, self._target)
-        spark = batch.sparkSession
-        with session_settings(spark, batch_settings(spark)):
-            self._apply_batch(spark, changes, batch_id)
-
-    def _apply_batch(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
-        self._say_removed(spark, batch_id)
-        changes = changes.persist()
-        try:
-            keys = self._keys or _declared_keys(changes, self._target)
-            with session_settings(spark, settings_for(spark, UNKNOWN_SIZE)):
-                self.last = self.apply(Changes(changes), keys, Hints(), batch_id)
-        finally:
-            changes.unpersist()
-        target = self._target if self.writer.schema(spark) is not None else None
-        self._status.write(spark, [TableStatus.of(None, self._target, target, self.last)], batch_id)
-
-    def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
-        """Write that somebody removed the target, if an earlier batch of the query has written it."""
-        if self._status.target and schema_of(spark, self._target) is None:
-            last, _ = self._status.written(spark).get(self._target, (batch_id, 0))
-            if last < batch_id:
-                self.forget_schemas()
-                self._status.write(spark, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
-
-    def apply(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
+    def apply(self, batch: Changes, batch_id: int) -> Applied:
         """Apply changes."""
 
         def attempt() -> Applied:
             try:
-                return self._apply_once(changes, keys, hints, batch_id)
+                return self._apply_once(batch, batch_id)
             except Exception:
                 self.forget_schemas()  # somebody else may have changed the tables
                 raise
 
         return with_retries(attempt, lambda error: is_lost(error) or is_being_created(error))
 
-    def _apply_once(self, changes: Changes, keys: list[str], hints: Hints, batch_id: int) -> Applied:
-        began = time.monotonic()
-        self._check_columns(changes.frame, keys)
-        spark = changes.frame.sparkSession
+    def _apply_once(self, batch: Changes, batch_id: int) -> Applied:
+        began, spark = time.monotonic(), batch.frame.sparkSession
+        self._check_columns(batch)
         with ExitStack() as held:
-            staging = Staging(keys, hints, held, partial(self._stored, spark, keys))
-            staged = staging.stage(changes, self._bounds(spark))
+            staging = Staging(batch, lambda: (self.writer.keys(spark, batch.keys), self.tombstones.read(spark)), held)
+            staged = staging.stage(self._bounds(spark))
             if staged.null_keys:
-                raise ValueError(_NULL_KEYS.format(target=self._target, keys=", ".join(keys), count=staged.null_keys))
-            if truncates := staged.applied.counts.get(TRUNCATE):
+                keys = ", ".join(batch.keys)
+                raise ValueError(_NULL_KEYS.format(target=self._target, keys=keys, count=staged.null_keys))
+            if staged.applied.counts.get(TRUNCATE):
                 self.writer.prepare_for(staged.changes)
-                kept = self._truncate(staged.changes.filter("outcome = 'truncate'"), keys)
-                staged = staging.stage(changes, None).after_truncate(truncates, kept)
+                kept = self._truncate(staged.changes.filter("outcome = 'truncate'"), batch.keys)
+                staged = staging.stage(None)
+                applied = replace(staged.applied, unordered=staged.applied.unordered + kept)
+                staged = replace(staged, applied=applied)
             if staged.lacked:
                 self._remember_partial(spark)
-            written = self._write(staged, keys, hints)
-            self._stored_bounds.add(spark, staged.bounds, written, staged.changes, keys)
+            self._stored_bounds.add(staged.bounds, staged.rows, staged.written, batch.keys, self._write(staged))
         self._maintain(spark, batch_id)
         return replace(staged.applied, seconds=time.monotonic() - began)
 
@@ -156,17 +111,14 @@ class Applier:
         if self.writer.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
             self.writer.table.set_properties(spark, {PARTIAL: "true"})
 
-    def _check_columns(self, changes: DataFrame, keys: list[str]) -> None:
-        columns = changes.select(f"{COLUMNS}.*").columns
-        missing = [name for name in keys if name.lower() not in map(str.lower, columns)]
+    def _check_columns(self, batch: Changes) -> None:
+        columns = batch.frame.select(f"{COLUMNS}.*").columns
+        missing = [name for name in batch.keys if name.lower() not in map(str.lower, columns)]
         if missing:
             raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
         deleted = self.writer.settings.soft_deletes
         if deleted is not None and deleted.lower() in map(str.lower, columns):
             raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
-
-    def _stored(self, spark: SparkSession, keys: list[str]) -> Stored:
-        return self.writer.keys(spark, keys), self.tombstones.read(spark)
 
     def _bounds(self, spark: SparkSession) -> Bounds | None:
         if self.writer.settings.soft_deletes:  # a deleted row may be live again
@@ -174,21 +126,19 @@ class Applier:
         exist = self.writer.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
         return self._stored_bounds.known(spark, self.writer.order(spark), exist)
 
-    def _write(self, staged: Staged, keys: list[str], hints: Hints) -> Written:
-        """Write what is applied, and what cannot be."""
+    def _write(self, staged: Staged) -> list[bool]:
+        """Write what is applied, and what cannot be. Return whether the target and its tombstones changed."""
         changes, counts = staged.changes, staged.applied.counts
-        if counts.get(REJECTED):
-            self._write_dead_letters(changes.filter("outcome = 'rejected'"), KEY_ONLY, counts[REJECTED])
-        if counts.get(UNKNOWN):
-            self._write_dead_letters(changes.filter("outcome = 'unknown'"), _UNKNOWN_ROW, counts[UNKNOWN])
+        for outcome, default in ((REJECTED, KEY_ONLY), (UNKNOWN, _UNKNOWN_ROW)):
+            if count := counts.get(outcome):
+                self._write_dead_letters(changes.filter(f"outcome = '{outcome}'"), default, count)
+        deletes = changes.filter("outcome = 'delete'")
         # If one of the two writes fails, a retry of the batch finds the same deletes again.
-        writes: list[Callable[[], bool]] = []
-        if counts.get(ROW) or counts.get(DELETE):
-            writes.append(lambda: self.writer.write(staged, keys, hints))
+        writes: list[Callable[[], bool | None]] = [lambda: staged.written > 0 and self.writer.write(staged)]
         if counts.get(DELETE):
-            writes.append(lambda: self.tombstones.write(changes.filter("outcome = 'delete'"), keys))
+            writes.append(lambda: self.tombstones.write(deletes, staged.batch.keys))
         done = in_parallel(changes.sparkSession, lambda write: write(), writes, len(writes))
-        return Written(any(done[:1]), any(done[1:]), staged.written)
+        return [bool(done[0]), len(done) > 1]
 
     def _truncate(self, truncates: DataFrame, keys: list[str]) -> int:
         """Delete the rows that are older than truncates, and write tombstones. Return how many rows stay in doubt."""
@@ -197,8 +147,9 @@ class Applier:
         if schema is None or order is None:
             return 0
         # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
-        kept = self.writer.truncate(truncates, order)
-        self._say_unordered(spark, kept)
+        if kept := self.writer.truncate(truncates, order):
+            name = self._origin.database, self._origin.table or self._target
+            self._status.write(spark, [TableStatus(*name, self._target, STALE, unordered(kept))])
         self.tombstones.write_truncates(truncates, schema, keys)
         return kept
 
@@ -208,35 +159,20 @@ class Applier:
         if self._keys and tombstones is not None and self.writer.schema(spark) is not None:
             self.writer.delete_gone(tombstones, self._keys)
 
-    def _say_unordered(self, spark: SparkSession, rows: int) -> None:
-        """Write that the target keeps rows which a truncate may have deleted."""
-        name = self._origin.database, self._origin.table or self._target
-        if rows:
-            self._status.write(spark, [TableStatus(*name, self._target, STALE, unordered(rows))])
-
     def forget_schemas(self) -> None:
         """Read the schemas again, since somebody else changed the tables."""
         self.writer.forget()
         self.tombstones.table.forget()
         self._stored_bounds.forget()
 
-    def forget_before(self, spark: SparkSession) -> datetime | None:
-        """The time of before which a task forgets tombstones, if it is due."""
-        return self.tombstones.forget_before(spark, self.writer.settings.forget_after)
-
-    def prepare_tombstones(self, spark: SparkSession, columns: StructType) -> None:
-        """Create the table of tombstones for a task. That of a path is created by the task that has the first one."""
-        if not is_path(self._target):
-            self.tombstones.prepare(spark, columns, self._keys)
-
-    def finish(self, spark: SparkSession, rejected: pa.Table | None, files: int, batch_id: int, origin: Origin) -> None:
-        """What is left to do after a task has merged changes of a table into a target, which now has so many files."""
-        if rejected is not None:
+    def finish(self, spark: SparkSession, result: Row, batch_id: int, origin: Origin) -> None:
+        """Do what is left after a task has merged changes of a table, with a row of `RESULT`."""
+        if result.rejected_changes:
             self._origin = origin  # other tables may share the target
+            rejected = pa.ipc.open_stream(result.rejected_changes).read_all()
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
-        self.tombstones.was_forgotten()
-        if files > 1:
+        if (result.files or 0) > 1:
             optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         if not is_path(self._target):  # a task compacts the tombstones of a path
             optimize_in_turn(spark, self.tombstones.name, batch_id, self.writer.settings.optimize_every)
@@ -255,22 +191,3 @@ class Applier:
 
 _SIZE_EVERY = 20
 """After how many batches the size of a target is read again."""
-
-
-def _check_order(changes: DataFrame, target: str) -> None:
-    unordered = changes.filter("source.commit_ts IS NULL AND source.position IS NULL").limit(1).collect()
-    if unordered:
-        raise ValueError(
-            f"{target}: nothing orders these changes across batches; decode with "
-            'keep=["topic", "partition", "offset", "timestamp"]'
-        )
-
-
-def _declared_keys(changes: DataFrame, target: str) -> list[str]:
-    if "primary_key" not in changes.columns:
-        raise ValueError(f"{target}: keys: name the primary key's columns, or decode the field _primary_key too")
-    rows = changes.filter("op <> 'truncate' AND primary_key IS NOT NULL")
-    found = [row[0] for row in rows.select("primary_key").distinct().collect()]
-    if len(found) == 1 and found[0]:
-        return list(found[0])
-    raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")

@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.merging.commits import iceberg_table
 from towpath.lakehouse.merging.retries import is_conflict
 from towpath.lakehouse.reading.batch_messages import in_few_tasks
 from towpath.lakehouse.tables.formats import ICEBERG, format_of
-from towpath.lakehouse.tables.sessions import jvm_of
+from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of
 from towpath.lakehouse.tables.sql import Sql, comma_separated, execute, sql, string, table
 from towpath.lakehouse.tables.tables import table_properties
 from towpath.printable import printable
@@ -50,10 +49,11 @@ class Overwrite:
         """Overwrite the target. Returns whether that was possible, which it is not if another writer was faster."""
         from pyspark.sql import functions as f
 
-        options = _options(spark, target)
-        if options is None:
+        found = _read(spark, target)
+        if found is None:
             return False
-        rows = self._kept(spark, target, options).unionByName(self._new(spark))
+        read, options = found
+        rows = self._kept(spark, read).unionByName(self._new(spark))
         # Each task writes a file.
         writer = in_few_tasks(rows, per_core=1).writeTo(table(target)).options(**options)
         try:
@@ -65,7 +65,7 @@ class Overwrite:
             return False
         return True
 
-    def _kept(self, spark: SparkSession, target: str, options: Mapping[str, str]) -> DataFrame:
+    def _kept(self, spark: SparkSession, target: Sql) -> DataFrame:
         """The rows that no change replaces."""
         template = (
             "SELECT {hint} {columns} FROM {target} t LEFT JOIN {changes} s ON {same_key} WHERE CASE "
@@ -75,7 +75,7 @@ class Overwrite:
             template,
             hint=Sql("/*+ BROADCAST(s) */" if self.count <= _MOST_BROADCAST else ""),
             columns=comma_separated(sql("t.{name}", name=name) for name in self.values),
-            target=_version(target, options),
+            target=target,
             changes=self.changes,
             same_key=self.same_key,
             newer=self.newer,
@@ -99,25 +99,17 @@ def may_overwrite(spark: SparkSession, target: str) -> bool:
     return is_plain and of_target.may_be_overwritten(table_properties(spark, target))
 
 
-def _options(spark: SparkSession, target: str) -> dict[str, str] | None:
-    """The options of a write that fails if the target has another snapshot by then. Delta needs none.
+def _read(spark: SparkSession, target: str) -> tuple[Sql, Mapping[str, str]] | None:
+    """The target as it is read, and the options of a write that fails if it has another snapshot by then.
 
-    None if the snapshot cannot be read as the table is: it has the columns of its time.
+    None if the snapshot cannot be read as the table is: it has the columns of its time. Delta needs no options.
     """
     if format_of(spark, target) is not ICEBERG:
-        return {}
+        return table(target), {}
     loaded = iceberg_table(spark, target)
     found = loaded.currentSnapshot()
     if found is None or found.schemaId() != loaded.schema().schemaId():
         return None
-    return {_SNAPSHOT: str(found.snapshotId()), "isolation-level": "serializable"}
-
-
-_SNAPSHOT = "validate-from-snapshot-id"
-
-
-def _version(target: str, options: Mapping[str, str]) -> Sql:
-    """The target as it is read."""
-    if _SNAPSHOT not in options:
-        return table(target)
-    return sql("{target} VERSION AS OF {snapshot}", target=table(target), snapshot=Sql(options[_SNAPSHOT]))
+    snapshot = str(found.snapshotId())
+    version = sql("{target} VERSION AS OF {snapshot}", target=table(target), snapshot=Sql(snapshot))
+    return version, {"validate-from-snapshot-id": snapshot, "isolation-level": "serializable"}

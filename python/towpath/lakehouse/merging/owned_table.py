@@ -13,30 +13,31 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath._towpath import KeySet, change_outcomes, newest_changes, statement_bounds
+from towpath._towpath import KeySet, change_outcomes, statement_bounds
 from towpath.lakehouse.merging.delta_rs import (
+    LIMITS,
     BatchRefusedError,
-    Limits,
     RefusedError,
     begun_merge,
     is_conflict,
     names_in,
     open_if_exists,
-    open_table,
-    open_target,
+    opened,
     quoted,
     retried,
     select,
 )
-from towpath.lakehouse.merging.fold import is_rejected, key_values
+from towpath.lakehouse.merging.fold import ADDED, Fold, key_values
+from towpath.lakehouse.merging.rows import DELETE
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
 from towpath.lakehouse.reading.arrow_batches import groups_of, taken
-from towpath.lakehouse.reading.blocks import read_blocks, stream
+from towpath.lakehouse.reading.blocks import stream
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.workers import begin_task
 
@@ -89,29 +90,22 @@ class OwnedTable:
     """Where its tombstones are, which need not exist."""
     order: str
     """The target's column with order values."""
-    limits: Limits
     forget_before: datetime | None
     """Tombstones of before this time are deleted."""
     has_dead_letters: bool = True
     """Whether there is a table for rows that cannot be applied."""
-    in_blocks: bool = False
-    """Whether the messages have been decoded already."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
     """What delta-rs needs to open a store."""
     id: str | None = None
     """The id of the target in Delta's metadata, as Spark reads it."""
     after: Sequence[Mapping[str, Any]] = ()
     """The order values of the statements about the table: its rows have to be newer."""
-    added: tuple[str, ...] = ()
-    """The columns in which older rows get a value, in lower case."""
 
     def changes(self, events: Iterable[tuple[Part, pa.RecordBatch]]) -> pa.Table:
         """The changes in the events of the table, by their parts."""
         schema = next(iter(self.readers.values())).schema
-        return pa.Table.from_batches((found for part, batch in events for found in self._read(part, batch)), schema)
-
-    def _read(self, part: Part, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        return read_blocks(batch) if self.in_blocks else self.readers[part].decode_batches(batch)
+        found = (self.readers[part].decode_batches(batch) for part, batch in events)
+        return pa.Table.from_batches(chain.from_iterable(found), schema)
 
 
 class TableTasks:
@@ -158,11 +152,6 @@ def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBa
     return pa.RecordBatch.from_pylist([values], RESULT)
 
 
-def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
-    after = statement_bounds(orders, statements).column("after")
-    return bool(pc.all(pc.equal(after, len(statements))).as_py())
-
-
 def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> dict[str, Any]:
     """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
 
@@ -173,101 +162,70 @@ def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> d
     if not changes:
         return {"row": 0}
     [batch] = changes
-    _check(batch, table.added)
-    orders = order_values(batch)
-    if table.after and not _are_after(orders, pa.array([dict(one) for one in table.after], ORDER)):
-        raise BatchRefusedError("there may be changes from before a statement")
-    rejected = is_rejected(batch, table.keys)
-    if pc.any(rejected).as_py() and not table.has_dead_letters:
+    _check(table, batch)
+    [kept] = Fold(table.keys).newest([batch])
+    rejected = kept.filter(kept.column("rejected")).drop_columns(ADDED.names)
+    if len(rejected) and not table.has_dead_letters:
         raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
-    accepted = pc.invert(rejected)
-    newest = _newest(batch.filter(accepted), orders.filter(accepted), table.keys)
-    applied = retried(lambda: _merge(table, newest))
-    found = batch.filter(rejected)
-    last = _last_place(batch)
+    newest = kept.filter(pc.invert(kept.column("rejected")))
+    keys = key_values(newest, table.keys)
+    _check_key(keys)
     return {
-        **applied,
-        "rejected": len(found),
-        "rejected_changes": _stream(found) if len(found) else None,
+        **retried(lambda: _merge(table, newest, keys)),
+        "rejected": len(rejected),
+        "rejected_changes": _stream(rejected) if len(rejected) else None,
         "event_time": pc.max(batch.column("event_time")).as_py(),
-        "place": last,
+        "place": _last_place(batch),
     }
 
 
-def _check(changes: pa.RecordBatch, added: Sequence[str]) -> None:
-    """Refuse changes that only Spark's merge applies.
-
-    Args:
-        changes: The changes.
-        added: The columns in which older rows get a value.
-    """
+def _check(table: OwnedTable, changes: pa.RecordBatch) -> None:
+    """Refuse changes that only Spark's merge applies."""
     if pc.any(changes.column("partial")).as_py():
         raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
+    # Other rows lack what was added after them, perhaps with a value.
+    is_older = pc.not_equal(changes.column("op"), DELETE) if table.after else pc.equal(changes.column("op"), "update")
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
-    if pc.any(pc.and_(lacks, pc.equal(changes.column("op"), "update"))).as_py():
-        raise BatchRefusedError("there are updates of before a column was added")
-    if added and _lacks_any(changes, added):
-        raise BatchRefusedError("there are rows of before a column was added with a value")
+    if pc.any(pc.and_(lacks, is_older)).as_py():
+        raise BatchRefusedError("there are rows of before a column was added")
+    statements = pa.array([dict(one) for one in table.after], ORDER)
+    if len(statements) and not _are_after(order_values(changes), statements):
+        raise BatchRefusedError("there may be changes from before a statement")
 
 
-def _lacks_any(changes: pa.RecordBatch, names: Sequence[str]) -> bool:
-    """Whether a row lacks one of some columns."""
-    missing = changes.column("missing").filter(pc.not_equal(changes.column("op"), "delete")).flatten()
-    return bool(pc.any(pc.is_in(pc.utf8_lower(missing), pa.array(names, missing.type))).as_py())
+def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
+    after = statement_bounds(orders, statements).column("after")
+    return bool(pc.all(pc.equal(after, len(statements))).as_py())
 
 
-@dataclass(frozen=True)
-class _Newest:
-    """The newest change of each key."""
-
-    keys: pa.StructArray
-    """With columns k0, k1, ..."""
-    orders: pa.StructArray
-    columns: pa.StructArray
-    is_delete: pa.BooleanArray
-
-
-def _newest(changes: pa.RecordBatch, orders: pa.StructArray, names: Sequence[str]) -> _Newest:
-    keys = key_values(changes, names)
+def _check_key(keys: pa.StructArray) -> None:
     if any(array.null_count for array in keys.flatten()):
         raise RefusedError("a column of the key is null")
     if any(pa.types.is_floating(one.type) for one in keys.type):
         raise RefusedError("a column of the key is a float: for delta-rs -0.0 is not 0.0")
-    found = newest_changes(keys, orders)
-    is_newest = found.column("is_newest")
-    return _Newest(
-        keys.filter(is_newest),
-        with_event_times(orders, found.column("event_time")).filter(is_newest),
-        changes.column(COLUMNS).filter(is_newest),
-        pc.equal(changes.column("op"), "delete").filter(is_newest),
-    )
 
 
-def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
-    target = open_target(table.target, table.storage, table.id, table.limits)
-    keys = {f"k{at}": quoted(name) for at, name in enumerate(names_in(target, table.keys))}
-    rows = _Known.of(target, {**keys, "known": quoted(table.order), "truncated": "false"}, newest)
-    tombstones = open_if_exists(table.tombstones, table.storage)
-    gone = _Known.nothing(newest)
+def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> dict[str, Any]:
+    """Merge the newest change of each key."""
+    target = opened(table.target, table.storage, table.id, LIMITS)
+    orders, is_delete = newest.column("order"), pc.equal(newest.column("op"), DELETE)
+    names = [f"k{at}" for at, _ in enumerate(table.keys)]
+    own = dict(zip(names, map(quoted, names_in(target, table.keys)), strict=True))
+    rows = _stored(target, {**own, "known": quoted(table.order)}, keys)
+    tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
     if tombstones is not None:
         _tidy(tombstones, table.forget_before)
-        gone = _Known.of(
-            tombstones, {**dict(zip(keys, keys, strict=True)), "known": '"order"', "truncated": "truncated"}, newest
-        )
-    found = change_outcomes(
-        (newest.keys, newest.orders, newest.is_delete),
-        (rows.keys, rows.orders),
-        (gone.keys, gone.orders),
-    )
-    is_applied = found.column("is_applied")
-    orders = with_event_times(newest.orders, found.column("event_time"))
-    is_gone = pc.and_(is_applied, newest.is_delete)
+        columns = {**{name: name for name in names}, "known": '"order"', "truncated": "truncated"}
+        gone = _stored(tombstones, columns, keys)
+    found = change_outcomes((keys, orders, is_delete), rows, gone)
+    is_applied, orders = found.column("is_applied"), with_event_times(orders, found.column("event_time"))
+    is_gone = pc.and_(is_applied, is_delete)
     deletes = pc.sum(is_gone).as_py() or 0
     if deletes:
-        _remember(table, newest.keys.filter(is_gone), orders.filter(is_gone), tombstones)
-    is_written = pc.and_(is_applied, pc.or_(pc.invert(newest.is_delete), found.column("is_known")))
+        _remember(table, keys.filter(is_gone), orders.filter(is_gone), tombstones)
+    is_written = pc.and_(is_applied, pc.or_(pc.invert(is_delete), found.column("is_known")))
     if pc.any(is_written).as_py():
-        _write(target, table, newest, orders, is_written)
+        _write(target, table, newest.filter(is_written), orders.filter(is_written))
     return {
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
         "delete": deletes,
@@ -277,39 +235,24 @@ def _merge(table: OwnedTable, newest: _Newest) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What a table has of the keys of a batch."""
+def _stored(
+    table: DeltaTable, columns: Mapping[str, str], keys: pa.StructArray
+) -> tuple[pa.StructArray, pa.StructArray]:
+    """Return the keys and order values that a table has of some keys. It is read part by part, to save memory.
 
-    keys: pa.StructArray
-    orders: pa.StructArray
-
-    @classmethod
-    def nothing(cls, newest: _Newest) -> _Known:
-        """Of a table that does not exist."""
-        return cls(newest.keys[:0], newest.orders[:0])
-
-    @classmethod
-    def of(cls, table: DeltaTable, columns: Mapping[str, str], newest: _Newest) -> _Known:
-        """Read a table part by part, so that memory does not grow with it.
-
-        Args:
-            table: The table.
-            columns: Its expressions for the key's columns k0, k1 and so on, `known` and `truncated`.
-            newest: The changes of the batch.
-        """
-        wanted, found = KeySet(newest.keys), [cls.nothing(newest)]
-        for part in select(table, columns):
-            keys = pa.StructArray.from_arrays(
-                [cast(part.column(one.name), one.type) for one in newest.keys.type], fields=list(newest.keys.type)
-            )
-            if pc.any(part.column("truncated")).as_py():
-                raise RefusedError("apply_changes has truncated the table")
-            is_row = wanted.contains(keys)
-            if pc.any(is_row).as_py():
-                orders = cast_struct(part.column("known"), ORDER)
-                found.append(cls(keys.filter(is_row), orders.filter(is_row)))
-        return cls(*(pa.concat_arrays([getattr(one, name) for one in found]) for name in ("keys", "orders")))
+    `columns` are its expressions for the key's columns k0, k1 and so on, `known` and, of tombstones, `truncated`.
+    """
+    wanted, found = KeySet(keys), [(keys[:0], pa.array([], ORDER))]
+    for part in select(table, columns):
+        own = [cast(part.column(one.name), one.type) for one in keys.type]
+        if "truncated" in columns and pc.any(part.column("truncated")).as_py():
+            raise RefusedError("apply_changes has truncated the table")
+        stored = pa.StructArray.from_arrays(own, fields=list(keys.type))
+        is_row = wanted.contains(stored)
+        if pc.any(is_row).as_py():
+            found.append((stored.filter(is_row), cast_struct(part.column("known"), ORDER).filter(is_row)))
+    stored_keys, orders = (pa.concat_arrays(one) for one in zip(*found, strict=True))
+    return stored_keys, orders
 
 
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
@@ -336,18 +279,17 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
     if known is None:
         # Two attempts that create it with rows would both have them.
-        DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=dict(table.storage or {}))
-        known = open_table(table.tombstones, table.storage)
+        storage = dict(table.storage or {})
+        known = DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=storage)
     write_deltalake(known, rows, mode="append")
 
 
-def _write(
-    target: DeltaTable, table: OwnedTable, newest: _Newest, orders: pa.StructArray, is_written: pa.BooleanArray
-) -> None:
+def _write(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:
     """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
-    names = names_in(target, [one.name for one in newest.columns.type])
-    values = {f"c{at}": pc.struct_field(newest.columns, [at]) for at, _ in enumerate(names)}
-    source = pa.table(values | {"place": orders, "gone": newest.is_delete}).filter(is_written)
+    columns = changes.column(COLUMNS)
+    names = names_in(target, [one.name for one in columns.type])
+    values = {f"c{at}": pc.struct_field(columns, [at]) for at, _ in enumerate(names)}
+    source = pa.table(values | {"place": orders, "gone": pc.equal(changes.column("op"), DELETE)})
     assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {quoted(table.order): "s.place"}
     of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
     same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))

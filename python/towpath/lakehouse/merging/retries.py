@@ -1,4 +1,4 @@
-"""Repeats what failed because another query wrote the same table at the same time, or a worker ended."""
+"""Errors that say nothing about a table: another query wrote it too, a worker ended, or the query was stopped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 _log = logging.getLogger("towpath.spark")
 
@@ -19,20 +19,27 @@ _CONFLICT = re.compile(
 _ATTEMPTS = 10
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
+# As Java prints an exception; Spark Connect has its class in parentheses.
+_INTERRUPTION = re.compile(
+    r"\(?(java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
+    r"|java\.nio\.channels\.ClosedByInterruptException"
+    r"|org\.apache\.spark\.SparkException\)?:? (\[SPARK_JOB_CANCELLED\] )?Job \d+ cancelled)"
+)
+
 T = TypeVar("T")
 
 
-def with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool] | None = None) -> T:
-    """Perform an action that may be repeated; after a conflict again, with growing pauses.
+def is_conflict(error: Exception) -> bool:
+    """Whether another transaction changed the table meanwhile."""
+    return _CONFLICT.search(str(error)) is not None
 
-    Args:
-        action: What is performed.
-        is_transient: True for errors after which it is repeated. None: `is_conflict`.
+
+def with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool] = is_conflict) -> T:
+    """Perform an action, and again after a transient error (by default a conflict), with growing pauses.
 
     Raises:
         Exception: What the last of ten attempts raised, or any error that is not transient.
     """
-    is_transient = is_transient or is_conflict
     for attempt in range(1, _ATTEMPTS):
         try:
             return action()
@@ -40,14 +47,9 @@ def with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bo
             if not is_transient(error):
                 raise
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1)
-            _log.info("attempt %d follows in %.1f s: %s", attempt + 1, pause, _first_line(error))
+            _log.info("attempt %d follows in %.1f s: %s", attempt + 1, pause, str(error).partition("\n")[0][:200])
             time.sleep(pause)
     return action()
-
-
-def is_conflict(error: Exception) -> bool:
-    """Whether another transaction changed the table meanwhile."""
-    return _CONFLICT.search(str(error)) is not None
 
 
 def is_lost(error: Exception) -> bool:
@@ -60,5 +62,16 @@ def is_being_created(error: Exception) -> bool:
     return "DELTA_TABLE_NOT_FOUND" in str(error)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:200]
+def is_interruption(error: BaseException) -> bool:
+    """Whether a call ended with this error because the query was stopped, or its job was cancelled."""
+    return any(_INTERRUPTION.match(text) for text in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[str]:
+    """The exceptions of Java from the outermost to the innermost one; without Java the text of the error."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        yield str(error)
+    while java is not None:
+        yield java.toString()
+        java = java.getCause()

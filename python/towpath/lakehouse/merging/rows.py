@@ -33,8 +33,6 @@ class Applied:
     unordered: int = 0
     """Rows of the target that may be older or newer than a truncate."""
     seconds: float = 0.0
-    unconverted: tuple[str, ...] = ()
-    """Columns of which older rows have other values than the type allows that a statement gave to them."""
 
 
 def tombstone_key(number: int) -> str:
@@ -69,21 +67,17 @@ def with_outcome(
     known: DataFrame | None,
     tombstones: DataFrame | None,
     kinds: Kinds,
-    *,
-    waited: bool = False,
-    lacked: bool = False,
+    waits: Sql | None = None,
 ) -> DataFrame:
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
-        newest: The newest change of each key, of which is known whether it is `rejected`, or `outcome` 'unknown' or
-            'old'.
+        newest: The newest change of each key, with the columns of `fold.ADDED`.
         keys: The columns of the key.
         known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
-        waited: Whether no change was applied before, though newer ones may have been.
-        lacked: Whether those may have been updates of some columns.
+        waits: As in `Changes`.
     """
     expr = expressions(newest.sparkSession)
     found = newest if known is None else _with_known(newest, keys, known)
@@ -95,7 +89,7 @@ def with_outcome(
         "WHEN rejected THEN 'rejected'",
         "WHEN outcome IN ('unknown', 'old') THEN outcome",
         *(_after_tombstones(kinds, latest) if tombstones is not None else ["WHEN op = 'truncate' THEN 'truncate'"]),
-        *(_after_row(kinds, latest, waited=waited, lacked=lacked) if known is not None else []),
+        *(_after_row(kinds, latest, waits) if known is not None else []),
         "WHEN op = 'delete' THEN 'delete'",
         f"WHEN partial AND inherits AND NOT coalesce({is_live}, false) THEN 'unknown'",
     ]
@@ -117,13 +111,10 @@ def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
     return sql(template, is_stored=is_stored, ordered=is_ordered(Sql("x"), _ORDER))
 
 
-def _after_row(kinds: Kinds, latest: Sql, *, waited: bool, lacked: bool) -> list[str]:
+def _after_row(kinds: Kinds, latest: Sql, waits: Sql | None) -> list[Sql]:
     is_old = sql("is_known AND NOT {newer}", newer=is_newer(_ORDER, Sql("known"), kinds))
-    # The newer change may be a partial one, which lacks the columns of this one.
-    has_values = Sql("op <> 'delete'" if lacked else "partial AND inherits")
-    template = "{has_values} AND NOT is_deleted AND NOT known <=> {latest}"
-    is_lost = sql(template, has_values=has_values, latest=latest)
-    lost = [sql("WHEN {is_old} AND {is_lost} THEN 'unknown'", is_old=is_old, is_lost=is_lost)] if waited else []
+    template = "WHEN {is_old} AND {waits} AND NOT is_deleted AND NOT known <=> {latest} THEN 'unknown'"
+    lost = [sql(template, is_old=is_old, waits=waits, latest=latest)] if waits else []
     return [*lost, sql("WHEN {is_old} THEN 'old'", is_old=is_old)]
 
 
@@ -160,7 +151,7 @@ def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFr
 
     expr = expressions(changes.sparkSession)
     names = [tombstone_key(number) for number, _ in enumerate(keys)]
-    gone = tombstones.filter("NOT truncated").groupBy(*names).agg(expr(newest_order(kinds)).alias("gone"))
+    gone = newest_deletes(tombstones, names, kinds)
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
     joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
     if "is_known" not in joined.columns:
@@ -168,14 +159,16 @@ def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFr
     return joined.crossJoin(f.broadcast(truncates))
 
 
-def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
-    """The rows or tombstones of the keys of changes, and the tombstones of truncates, whose key is null.
+def newest_deletes(tombstones: DataFrame, keys: Sequence[str], kinds: Kinds) -> DataFrame:
+    """The newest order value of each key's tombstones, `gone`."""
+    newest = expressions(tombstones.sparkSession)(newest_order(kinds))
+    return tombstones.filter("NOT truncated").groupBy(*keys).agg(newest.alias("gone"))
 
-    Args:
-        stored: Rows of the target, or tombstones, with their keys.
-        newest: The changes.
-        keys: The columns of the key.
-        are_few: Whether each task may hold the keys of all changes.
+
+def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
+    """The stored rows or tombstones of the keys of changes, and the tombstones of truncates, whose key is null.
+
+    `are_few`: whether each task may hold the keys of all changes.
     """
     from pyspark.sql import functions as f
 

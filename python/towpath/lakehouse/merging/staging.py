@@ -5,48 +5,75 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.merging.fold import Fold
-from towpath.lakehouse.merging.newest import Changes
+import pyarrow as pa
+
+from towpath.lakehouse.merging.fold import ADDED, Fold
+from towpath.lakehouse.merging.jobs import SMALL, UNKNOWN_SIZE
 from towpath.lakehouse.merging.rows import DELETE, REJECTED, ROW, TRUNCATE, Applied, relevant, with_outcome
 from towpath.lakehouse.merging.stored import bounds_of, groups, highest
 from towpath.lakehouse.order.bounds import Bounds
 from towpath.lakehouse.order.order import Kinds, key_columns
-from towpath.lakehouse.reading.batch_messages import computed
-from towpath.lakehouse.tables.sql import any_of, sql
+from towpath.lakehouse.reading.batch_messages import computed, local_frame
+from towpath.lakehouse.tables.sql import Sql, any_of, expressions, sql
+from towpath.spark.requirements import map_in_arrow
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-Stored = tuple["DataFrame | None", "DataFrame | None"]
-"""The keys and order values of a target, and its tombstones: None where the table does not exist."""
-
 
 @dataclass(frozen=True)
-class Hints:
-    """What is known of a batch before its rows are decoded. What is not known is found out, and costs a job more."""
+class Changes:
+    """The changes of one table in a batch, and what is known of them. What is not known costs a job more."""
 
+    frame: DataFrame
+    keys: list[str]
     kinds: Kinds = field(default_factory=Kinds)
     """What the order values may have."""
-    is_small: bool = False
-    """Whether the driver may hold the changes, which costs less than a cache on the workers."""
-    are_few: bool = False
-    """Whether they are few, compared with the target."""
-    are_most: bool = False
-    """Whether they are more than the rows of the target, as far as is known."""
-    waited: bool = False
-    """Whether no change was applied before, though newer ones may have been."""
-    lacked: bool = False
-    """Whether changes that were applied may have been updates of some columns."""
+    jobs: str = UNKNOWN_SIZE
+    """The kind of the jobs."""
+    tasks: int | None = None
+    """How many tasks fold them. None: as many as Spark uses for a shuffle."""
+    decoded: Callable[[Fold], DataFrame] | None = None
+    """Decodes their messages and folds them at once. None: the frame has more than was decoded, or several tasks."""
+    waits: Sql | None = None
+    """True for changes that waited and may have values that newer changes of their rows lack. None: none waited."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the driver may hold the changes, which costs less than a cache on the workers."""
+        return self.jobs == SMALL
+
+    def newest(self, bounds: Bounds | None) -> DataFrame:
+        """The newest change of each key, with the columns of `ADDED`; `bounds` are those of the target."""
+        fold = Fold(tuple(self.keys), bounds)
+        if self.decoded is not None:
+            return self.decoded(fold)
+        from pyspark.sql.types import StructType
+
+        spark = self.frame.sparkSession
+        schema = StructType([*self.frame.schema, *struct_type(ADDED)])
+        if self.is_small and hasattr(self.frame, "toArrow"):  # Spark 3.5 has none
+            found = list(fold.newest(self.frame.toArrow().to_batches()))
+            if not found:
+                return spark.createDataFrame([], schema)
+            return local_frame(spark, pa.Table.from_batches(found), schema)
+        keys = list(map(expressions(spark), key_columns(self.keys)))
+        by_key = self.frame.repartition(self.tasks, *keys) if self.tasks else self.frame.repartition(*keys)
+        return map_in_arrow(by_key, fold, schema)
 
 
 @dataclass(frozen=True)
 class Staged:
     """The changes of a batch with their outcomes."""
 
+    batch: Changes
     changes: DataFrame
+    """The newest ones."""
     applied: Applied
     bounds: Bounds
     """Those of what is applied."""
@@ -59,10 +86,65 @@ class Staged:
     null_keys: int
     """How many changes of rows have a key with NULL."""
 
-    @staticmethod
-    def of(staged: DataFrame, keys: Sequence[str]) -> Staged:
+    @property
+    def rows(self) -> DataFrame:
+        """The changes that are applied."""
+        return self.changes.filter("outcome IN ('row', 'delete')")
+
+    @property
+    def written(self) -> int:
+        """How many changes are applied."""
+        return self.applied.counts.get(ROW, 0) + self.applied.counts.get(DELETE, 0)
+
+
+@dataclass(frozen=True)
+class Staging:
+    """What the changes of a batch are compared with."""
+
+    batch: Changes
+    stored: Callable[[], tuple[DataFrame | None, DataFrame | None]]
+    """Reads the keys and order values of the target, and its tombstones. None: the table does not exist."""
+    held: ExitStack
+    """Its end frees the memory of the workers."""
+
+    def stage(self, bounds: Bounds | None) -> Staged:
+        """The changes with their outcomes. Those beyond the bounds of what is stored need no look at the target."""
+        from pyspark.sql import functions as f
+
+        newest, in_driver = self.batch.newest(bounds), self.batch.is_small
+        if bounds is None:
+            return self._counted(self._compared(newest, in_driver=in_driver))
+        newest = computed(newest.withColumn("unordered", f.lit(False)), self.held, in_driver=in_driver)
+        found = self._counted(newest)
+        if not found.uncertain:
+            return found
+        if found.applied.counts.get(TRUNCATE):
+            return self._counted(self._compared(newest, in_driver=in_driver))
+        are_few = found.uncertain <= _FEW
+        compared = self._compared(newest.filter("outcome IS NULL"), in_driver=in_driver or are_few, some=True)
+        staged = newest.filter("outcome IS NOT NULL").unionByName(compared)
+        # A MERGE of many changes has to know how few they are. Those in the driver's memory are not copied.
+        return self._counted(staged if in_driver else computed(staged, self.held, in_driver=False))
+
+    def _compared(self, newest: DataFrame, *, in_driver: bool, some: bool = False) -> DataFrame:
+        """The newest changes with their outcomes, after a look at the target's rows and tombstones.
+
+        `some`: whether they are few, compared with the target.
+        """
+        batch, held = self.batch, partial(computed, held=self.held, in_driver=in_driver)
+        of_keys = partial(relevant, keys=batch.keys, are_few=in_driver and not batch.is_small)
+        rows, tombstones = self.stored()
+        if tombstones is not None or some:  # then the newest changes are needed twice
+            newest = held(newest)
+        if rows is not None and some:
+            rows = of_keys(rows, newest)
+        if tombstones is not None:
+            tombstones = held(of_keys(tombstones, newest))
+        return held(with_outcome(newest, batch.keys, rows, tombstones, batch.kinds, batch.waits))
+
+    def _counted(self, staged: DataFrame) -> Staged:
         """Count the changes of each outcome, in one job."""
-        found = staged.groupBy("outcome", *groups()).agg(*_statistics(keys)).collect()
+        found = staged.groupBy("outcome", *groups()).agg(*_statistics(self.batch.keys)).collect()
         counts = Counter({row["outcome"]: 0 for row in found})
         for row in found:
             counts[row["outcome"]] += row["count"]
@@ -74,6 +156,7 @@ class Staged:
             unordered=sum(row["unordered"] for row in found),
         )
         return Staged(
+            self.batch,
             staged,
             applied,
             bounds_of(row for row in found if row["outcome"] in (ROW, DELETE)),
@@ -82,75 +165,6 @@ class Staged:
             lacked=any(row["lacked"] for row in found if row["outcome"] == ROW),
             null_keys=sum(row["null_keys"] for row in found if row["outcome"] != REJECTED),
         )
-
-    @property
-    def written(self) -> int:
-        """How many changes are applied."""
-        return self.applied.counts.get(ROW, 0) + self.applied.counts.get(DELETE, 0)
-
-    def after_truncate(self, truncates: int, unordered: int) -> Staged:
-        """The changes that were staged again after truncates."""
-        counts = {**self.applied.counts, TRUNCATE: truncates}
-        applied = replace(self.applied, counts=counts, unordered=self.applied.unordered + unordered)
-        return replace(self, applied=applied)
-
-
-@dataclass(frozen=True)
-class Staging:
-    """What the changes of a batch are compared with, and how."""
-
-    keys: list[str]
-    hints: Hints
-    held: ExitStack
-    """Its end frees the memory of the workers."""
-    stored: Callable[[], Stored]
-
-    def stage(self, changes: Changes, bounds: Bounds | None) -> Staged:
-        """The changes with their outcomes.
-
-        Args:
-            changes: The changes of a batch.
-            bounds: Of what is stored, if they are known. Changes beyond them are newer without a look at the target.
-        """
-        from pyspark.sql import functions as f
-
-        hints = self.hints
-        newest = changes.newest(Fold(tuple(self.keys), bounds), in_driver=hints.is_small)
-        if bounds is None:
-            return Staged.of(self._compared(newest, hints), self.keys)
-        newest = self._computed(newest.withColumn("unordered", f.lit(False)))
-        found = Staged.of(newest, self.keys)
-        if not found.uncertain:
-            return found
-        if found.applied.counts.get(TRUNCATE):
-            return Staged.of(self._compared(newest, hints), self.keys)
-        are_few = found.uncertain <= _FEW and not hints.is_small
-        few = replace(hints, is_small=hints.is_small or are_few, are_few=are_few)
-        compared = self._compared(newest.filter("outcome IS NULL"), few, some=True)
-        staged = newest.filter("outcome IS NOT NULL").unionByName(compared)
-        # A MERGE of many changes has to know how few they are. Those in the driver's memory are not copied.
-        return Staged.of(staged if hints.is_small else self._computed(staged), self.keys)
-
-    def _compared(self, newest: DataFrame, hints: Hints, *, some: bool = False) -> DataFrame:
-        """The newest changes with their outcomes, after a look at the target's rows and tombstones.
-
-        Args:
-            newest: The changes.
-            hints: What is known of them.
-            some: Whether they are few, compared with the target.
-        """
-        rows, tombstones = self.stored()
-        if tombstones is not None or some:  # then the newest changes are needed twice
-            newest = self._computed(newest, hints)
-        if rows is not None and some:
-            rows = relevant(rows, newest, self.keys, are_few=hints.are_few)
-        if tombstones is not None:
-            tombstones = self._computed(relevant(tombstones, newest, self.keys, are_few=hints.are_few), hints)
-        found = with_outcome(newest, self.keys, rows, tombstones, hints.kinds, waited=hints.waited, lacked=hints.lacked)
-        return self._computed(found, hints)
-
-    def _computed(self, frame: DataFrame, hints: Hints | None = None) -> DataFrame:
-        return computed(frame, self.held, in_driver=(hints or self.hints).is_small)
 
 
 _FEW = 20_000

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.merging.commits import Commits, commits_of
 from towpath.lakehouse.order.bounds import MOST_RECENT, OF_GROUP, Bounds, Recent
 from towpath.lakehouse.order.order import key_columns
 from towpath.lakehouse.order.order_arrays import ORDER, cast_struct, comparable
-from towpath.lakehouse.tables.sql import Sql, column, comma_separated, sql, table
+from towpath.lakehouse.tables.formats import ICEBERG, delta_detail, format_of
+from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, table
+from towpath.lakehouse.tables.tables import may_exist
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -32,16 +34,6 @@ _HIGHEST = {
 }
 
 
-@dataclass(frozen=True)
-class Written:
-    """What a batch committed."""
-
-    target: bool
-    tombstones: bool
-    changes: int
-    """How many changes were applied."""
-
-
 class StoredBounds:
     """The bounds of a target from batch to batch. Without them a batch takes longer, so no error of theirs fails it."""
 
@@ -51,13 +43,7 @@ class StoredBounds:
         self._bounds: Bounds | None = None
 
     def known(self, spark: SparkSession, order: str | None, exist: tuple[bool, bool]) -> Bounds | None:
-        """The bounds; None if they are not known, or of no use.
-
-        Args:
-            spark: The session.
-            order: The target's column with order values.
-            exist: Whether the target and its tombstones exist.
-        """
+        """The bounds; None if they are not known, or of no use. `exist`: whether the target and its tombstones do."""
         try:
             # To read them takes as long as to compare the changes of one batch with all rows.
             if self._bounds is None or not self._are_known(spark, exist):
@@ -66,27 +52,24 @@ class StoredBounds:
             self._give_up(error)
         return None if self._bounds is None or self._bounds.has_truncates else self._bounds
 
-    def add(
-        self, spark: SparkSession, batch: Bounds, written: Written, changes: DataFrame, keys: Sequence[str]
-    ) -> None:
-        """Add what a batch has written.
+    def add(self, batch: Bounds, applied: DataFrame, count: int, keys: Sequence[str], written: Sequence[bool]) -> None:
+        """Add the changes that a batch has applied.
 
         Args:
-            spark: The session.
-            batch: The bounds of what was applied.
-            written: What was committed.
-            changes: The newest changes with their outcomes.
+            batch: Their bounds.
+            applied: The changes.
+            count: Their number.
             keys: The columns of the key.
+            written: Whether there are commits of the target and of its tombstones.
         """
         if self._bounds is None or self._commits is None:
             return
         try:
-            for commits, is_written in zip(self._commits, (written.target, written.tombstones), strict=True):
-                commits.add(spark, written=is_written)
+            for commits, is_written in zip(self._commits, written, strict=True):
+                commits.add(applied.sparkSession, written=is_written)
             # With truncates the bounds are not used, and are read again when the truncates are forgotten.
             if batch.highest and not self._bounds.has_truncates:
-                applied = changes.filter("outcome IN ('row', 'delete')")
-                self._bounds = _after(self._bounds, batch, applied, keys, written.changes)
+                self._bounds = _after(self._bounds, batch, applied, keys, count)
         except Exception as error:  # the batch was written
             self._give_up(error)
 
@@ -172,3 +155,89 @@ def highest() -> list[Column]:
     from pyspark.sql import functions as f
 
     return [f.max(f.expr(value)).alias(f"highest_{name}") for name, value in _HIGHEST.items()]
+
+
+_NO_VERSION = -1
+_MANAGED = ("delta.coordinatedCommits", "coordinatedCommits", "catalogManaged", "catalogOwned")
+
+
+class DeltaCommits:
+    """The last version of a table that is known. Each version has a file in the table's log."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._log = f"{target}/_delta_log"
+        self._version: int | None = None
+
+    def read(self, spark: SparkSession, *, exists: bool) -> None:
+        """Know all commits of now. None has been made of a table that does not exist."""
+        self._version = _NO_VERSION
+        if not exists:
+            return
+        detail = delta_detail(spark, self._target)
+        self._log = f"{detail['location']}/_delta_log"
+        [last] = execute(spark, sql("DESCRIBE HISTORY {table} LIMIT 1", table=table(self._target))).collect()
+        # A catalog that manages the commits of a table writes them to other files first.
+        settings = (*detail["properties"], *(detail.asDict().get("tableFeatures") or ()))
+        is_managed = any(name.startswith(_MANAGED) for name in settings)
+        self._version = None if is_managed else last["version"]
+
+    def are_known(self, spark: SparkSession) -> bool:
+        """Whether all commits of a table that exists are known."""
+        # Old files of the log are removed after some time.
+        return self._version is not None and self._has(spark, self._version) and not self._has(spark, self._version + 1)
+
+    def add(self, spark: SparkSession, *, written: bool) -> None:
+        """Know the commit of this query, or that it has made none. One of somebody else ends what is known."""
+        if self._version is not None:
+            self._version += written
+        # The folder of a name is not known when its table is created: the next batch reads it.
+        if self._version != _NO_VERSION and not self.are_known(spark):
+            self._version = None
+
+    def _has(self, spark: SparkSession, version: int) -> bool:
+        return may_exist(spark, f"{self._log}/{version:020}.json")
+
+
+class IcebergCommits:
+    """The last snapshot of a table that is known."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._is_known = False
+        self._snapshot: int | None = None
+
+    def read(self, spark: SparkSession, *, exists: bool) -> None:
+        """As `DeltaCommits.read`."""
+        found = self._current(spark) if exists else None
+        self._is_known, self._snapshot = True, found.snapshotId() if found else None
+
+    def are_known(self, spark: SparkSession) -> bool:
+        """As `DeltaCommits.are_known`."""
+        found = self._current(spark)
+        return self._is_known and self._snapshot == (found.snapshotId() if found else None)
+
+    def add(self, spark: SparkSession, *, written: bool) -> None:
+        """As `DeltaCommits.add`."""
+        if self._snapshot is None and not written:
+            return
+        found = self._current(spark)
+        if found is not None and found.snapshotId() != self._snapshot:
+            is_ours = written and found.summary().get("spark.app.id") == spark.sparkContext.applicationId
+            self._is_known = self._is_known and is_ours and found.parentId() == self._snapshot
+            self._snapshot = found.snapshotId()
+
+    def _current(self, spark: SparkSession) -> Any:
+        return iceberg_table(spark, self._target).currentSnapshot()
+
+
+Commits = DeltaCommits | IcebergCommits
+
+
+def commits_of(spark: SparkSession, target: str) -> Commits | None:
+    """The commits of a table, of which none is known yet. None where they cannot be: on Connect, and on Spark 3.5."""
+    from pyspark.sql import DataFrame
+
+    if jvm_of(spark) is None or not hasattr(DataFrame, "toArrow"):
+        return None
+    return IcebergCommits(target) if format_of(spark, target) is ICEBERG else DeltaCommits(target)

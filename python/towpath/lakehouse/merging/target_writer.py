@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from towpath.lakehouse.merging.jobs import REWRITING
 from towpath.lakehouse.merging.overwrite import Overwrite, may_overwrite
-from towpath.lakehouse.merging.rows import ROW, tombstone_key
-from towpath.lakehouse.merging.staging import Hints, Staged
-from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered, newest_order
+from towpath.lakehouse.merging.rows import ROW, newest_deletes, tombstone_key
+from towpath.lakehouse.merging.staging import Staged
+from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
@@ -69,17 +70,19 @@ class TargetWriter:
         schema = self.schema(spark)
         if schema is None:
             return None
-        order, deleted = order_column(schema), self._deleted(schema)
+        order, deleted = order_column(schema), self.settings.soft_deletes
         names = (sql("{key} AS {name}", key=column(key), name=column(tombstone_key(at))) for at, key in enumerate(keys))
         value = column(order) if order else sql("CAST(NULL AS {type})", type=Sql(ORDER_TYPE))
-        is_deleted = sql("{deleted} IS NOT NULL", deleted=column(deleted)) if deleted else Sql("false")
+        is_deleted = Sql("false")
+        if deleted is not None and deleted in schema.names:
+            is_deleted = sql("{deleted} IS NOT NULL", deleted=column(deleted))
         return spark.read.table(table(self._target)).selectExpr(
             *names,
             sql("{value} AS known", value=value),
             sql("{is_deleted} AS is_deleted", is_deleted=is_deleted),
         )
 
-    def write(self, staged: Staged, keys: list[str], hints: Hints) -> bool:
+    def write(self, staged: Staged) -> bool:
         """Write rows and deletes. Returns whether that made a commit."""
         changes, spark = staged.changes, staged.changes.sparkSession
         is_new = self.schema(spark) is None and staged.applied.counts.get(ROW, 0) > 0
@@ -87,7 +90,7 @@ class TargetWriter:
         is_created = is_new and not has_feed(spark, self._target, self.settings.properties)
         if is_created and self._create(changes.filter("outcome = 'row'")):
             return True
-        return self._merge(staged, keys, self.prepare_for(changes), hints)
+        return self._merge(staged, self.prepare_for(changes))
 
     def _create(self, rows: DataFrame) -> bool:
         """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
@@ -121,32 +124,22 @@ class TargetWriter:
         return order
 
     def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:
-        """Delete the rows that are older than truncates.
+        """Delete the rows that are older than truncates. Return how many stay, although they may be older.
 
-        Args:
-            truncates: The truncates.
-            order: The target's column of order values.
-            rows: A condition for the rows `t` of the table, if others share the target.
-
-        Returns:
-            The number of rows that stay, although they may be older.
+        `rows` is a condition for the rows `t` of the table, if others share the target.
         """
         spark, of_row = truncates.sparkSession, column("t", order)
         # One row, since a row of the target may be older than several truncates.
         truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
         older = sql("{rows} AND ({t} IS NULL OR {before})", rows=rows, t=of_row, before=is_before(of_row, Sql("x")))
-        self._delete_before(truncates, older)
+        with temporary_view(truncates) as view:
+            condition = sql("exists(s.truncates, x -> {older})", older=older)
+            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
+            merge(spark, self._target, view, condition, self._when_deleted(Sql("true"), times))
         left = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
         ordered = is_ordered(Sql("x"), of_row)
         unordered = sql("{rows} AND exists(truncates, x -> NOT {ordered})", rows=rows, ordered=ordered)
         return left.filter(expressions(spark)(unordered)).count()
-
-    def _delete_before(self, truncates: DataFrame, is_older: Sql) -> None:
-        """Delete the rows `t` that are older than one of the truncates `x`, which are an array."""
-        with temporary_view(truncates) as view:
-            condition = sql("exists(s.truncates, x -> {older})", older=is_older)
-            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
-            merge(truncates.sparkSession, self._target, view, condition, self._when_deleted(Sql("true"), times))
 
     def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
         """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""
@@ -154,11 +147,7 @@ class TargetWriter:
         if order is None:
             return
         names = [tombstone_key(at) for at, _ in enumerate(keys)]
-        gone = (
-            tombstones.filter("NOT truncated")
-            .groupBy(*names)
-            .agg(expressions(spark)(newest_order(Kinds())).alias("gone"))
-        )
+        gone = newest_deletes(tombstones, names, Kinds())
         pairs = zip(keys, names, strict=True)
         same_key = Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", name)) for key, name in pairs))
         of_row = column("t", order)
@@ -177,16 +166,11 @@ class TargetWriter:
         template = "WHEN MATCHED AND {condition} THEN UPDATE SET {assignments}"
         return sql(template, condition=condition, assignments=comma_separated([deleted, *assignments]))
 
-    def _deleted(self, schema: StructType) -> str | None:
-        """The column of a target with the time of a row's deletion, if it has one."""
-        name = self.settings.soft_deletes
-        return name if name is not None and name in schema.names else None
-
-    def _merge(self, staged: Staged, keys: list[str], order: str, hints: Hints) -> bool:
+    def _merge(self, staged: Staged, order: str) -> bool:
         """Merge rows and deletes. Returns whether it may have changed a row."""
-        rows = staged.changes.filter("outcome IN ('row', 'delete')")
+        batch, rows = staged.batch, staged.rows
         names = rows.select(f"{COLUMNS}.*").columns
-        newer = is_newer(Sql("s.`order`"), column("t", order), hints.kinds)
+        newer = is_newer(Sql("s.`order`"), column("t", order), batch.kinds)
         targets = [*map(column, names), column(order)]
         values = [*(column("s", COLUMNS, name) for name in names), Sql("s.`order`")]
         deleted = self.settings.soft_deletes
@@ -194,11 +178,11 @@ class TargetWriter:
         ordered = sql("{t} = s.`order`", t=column("t", order))
         updates = [*(_assignment(name, partial=staged.partial) for name in names), *restored, ordered]
         is_delete = sql("s.op = 'delete' AND {newer}", newer=newer)
-        pairs = (sql("{t} = {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in keys)
+        pairs = (sql("{t} = {s}", t=column("t", key), s=column("s", COLUMNS, key)) for key in batch.keys)
         same_key = Sql(" AND ".join(pairs))
         with temporary_view(rows) as view:
             new = Overwrite(view, staged.written, same_key, newer, dict(zip(targets, values, strict=True)))
-            if hints.are_most and self._is_overwritten(rows.sparkSession, staged, new):
+            if batch.jobs == REWRITING and self._is_overwritten(rows.sparkSession, staged, new):
                 return True
             changed = merge(
                 rows.sparkSession,

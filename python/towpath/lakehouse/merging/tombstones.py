@@ -10,15 +10,15 @@ from towpath.lakehouse.merging.rows import tombstone_key
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.known_table import KnownTable
-from towpath.lakehouse.tables.sql import Sql, column, execute, expressions, sql, string, table
-from towpath.lakehouse.tables.tables import TableSettings, append, create_with, replace_with, settings_of
+from towpath.lakehouse.tables.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.tables.tables import TableSettings, append, create_with
 from towpath.lakehouse.tables.targets import companion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
@@ -42,8 +42,8 @@ class Tombstones:
         """All of them; None if there is no table."""
         return spark.read.table(table(self.name)) if self.table.schema(spark) is not None else None
 
-    def write(self, deletes: DataFrame, keys: Sequence[str]) -> bool:
-        """Append those of deletes. Returns whether that made a commit: it does."""
+    def write(self, deletes: DataFrame, keys: Sequence[str]) -> None:
+        """Append those of deletes."""
         spark = deletes.sparkSession
         values = (
             sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
@@ -52,10 +52,9 @@ class Tombstones:
         rows = deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
         if self.table.schema(spark) is None and create_with(spark, self.name, rows, TableSettings()):
             self._forgot_at = time.monotonic()
-            return True
+            return
         self.prepare(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
         append(spark, self.name, rows)
-        return True
 
     def write_truncates(self, truncates: DataFrame, columns: StructType, keys: Sequence[str]) -> None:
         """Append one for all keys: rows that are older than truncates, and come later, are not applied."""
@@ -63,41 +62,6 @@ class Tombstones:
         self.prepare(spark, columns, keys)
         nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
         append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
-
-    def take(
-        self,
-        spark: SparkSession,
-        other: Tombstones,
-        key: Sequence[DataType],
-        *,
-        moved: Sql,
-        kept: Sql,
-        label: str | None,
-    ) -> None:
-        """Replace the tombstones of a table by the tombstones of the table that was renamed to it.
-
-        Args:
-            spark: The session.
-            other: Those of the target of the other table.
-            key: The types of the key's columns.
-            moved: A condition for those of the other table.
-            kept: A condition for those of other tables in this target.
-            label: The name of the table, if several may share the target.
-        """
-        from pyspark.sql import functions as f
-
-        expr, own, others = expressions(spark), self.read(spark), other.read(spark)
-        if others is not None:
-            rows = others.filter(expr(moved)).select(*(tombstone_key(at) for at, _ in enumerate(key)), *_OWN)
-            if label is not None:
-                rows = rows.withColumn("order", f.col("`order`").withField("table", f.lit(label)))
-            rows = rows if own is None else own.filter(expr(kept)).unionByName(rows, allowMissingColumns=True)
-        elif own is not None:
-            rows = own.filter(expr(kept))
-        else:
-            return
-        replace_with(spark, self.name, rows, settings_of(spark, (self if own is not None else other).name, self.name))
-        self.table.forget()
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
@@ -110,23 +74,17 @@ class Tombstones:
 
     def forget(self, spark: SparkSession, age: str | None) -> None:
         """Delete those that are older than an interval, if it is due; None: none of them."""
-        if age is not None and self._is_due() and self.table.schema(spark) is not None:
-            self.was_forgotten()
-            template = "DELETE FROM {table} WHERE recorded_at < current_timestamp() - INTERVAL {age}"
-            execute(spark, sql(template, table=table(self.name), age=string(age)))
+        if self.table.schema(spark) is not None and (before := self.forget_before(spark, age)):
+            template = "DELETE FROM {table} WHERE recorded_at < timestamp_micros({micros})"
+            micros = Sql(str(round(before.timestamp() * 1_000_000)))
+            execute(spark, sql(template, table=table(self.name), micros=micros))
 
     def forget_before(self, spark: SparkSession, age: str | None) -> datetime | None:
-        """The time of before which a task deletes them, if it is due."""
-        if age is None or not self._is_due():
+        """The time of before which those are deleted now that are older than an interval, if it is due."""
+        now = time.monotonic()
+        if age is None or (self._forgot_at is not None and now - self._forgot_at <= _FORGET_EVERY):
             return None
+        self._forgot_at = now
         template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
         micros = execute(spark, sql(template, age=string(age))).collect()[0][0]
         return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
-
-    def was_forgotten(self) -> None:
-        """Old ones have been deleted, if that was due."""
-        if self._is_due():
-            self._forgot_at = time.monotonic()
-
-    def _is_due(self) -> bool:
-        return self._forgot_at is None or time.monotonic() - self._forgot_at > _FORGET_EVERY

@@ -29,8 +29,8 @@ def taken(rows: Any, indices: pa.Int64Array) -> Any:
     return rows if is_all else rows.take(indices)
 
 
-def by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of a batch."""
+def by_name(batch: pa.RecordBatch | pa.Table) -> dict[str, Any]:
+    """The columns of a batch, or of a table."""
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 

@@ -82,7 +82,7 @@ class TableStatus:
     def of(cls, database: str | None, table: str, target: str | None, applied: Applied) -> TableStatus:
         """The status of a table whose changes were applied; `target` is None if it does not exist yet."""
         counts = applied.counts
-        reason = unordered(applied.unordered) if applied.unordered else _unconverted(applied.unconverted)
+        reason = unordered(applied.unordered) if applied.unordered else None
         return cls(
             database,
             table,
@@ -99,21 +99,15 @@ class TableStatus:
         )
 
 
+TableResult = TableStatus | Exception
+"""What became of a table's changes in a batch: its state, or the error for which the batch has to be read again."""
+
+
 def unordered(rows: int) -> str:
     """Why a target is stale that keeps rows which a statement may have deleted."""
     return (
         f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
         "at the same time"
-    )
-
-
-def _unconverted(columns: Sequence[str]) -> str | None:
-    """Why a target is stale that has rows from before a statement changed the types of columns."""
-    if not columns:
-        return None
-    return (
-        f"rows from before the columns {', '.join(columns)} got another type were read after the statement: the source "
-        "may have changed their values without a message"
     )
 
 

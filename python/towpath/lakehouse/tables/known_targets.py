@@ -99,8 +99,14 @@ class KnownTargets:
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
         if target not in self._appliers:
-            self._appliers[target] = Applier(target, [], self.dead_letters, self.options.settings, self.status)
+            self._appliers[target] = Applier(target, self.dead_letters, self.options.settings, self.status)
         return self._appliers[target]
+
+    def configured(self, table: SourceTable, target: str, keys: list[str]) -> Applier:
+        """What applies changes to a target, for those of a table."""
+        found = self.applier(target)
+        found.configure(keys, self.settings(table.key, keys), self.origin(table, target))
+        return found
 
     def table(self, target: str) -> KnownTable:
         """What is known of a target."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from towpath.lakehouse.merging.delta_rs import begun_merge, check_target, open_if_exists, quoted, retried
+from towpath.lakehouse.merging.delta_rs import begun_merge, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
-from towpath.lakehouse.tables.formats import DELTA, format_of
 from towpath.lakehouse.tables.tables import append_once, create_or_evolve
 from towpath.spark.types import struct_type
 
@@ -30,6 +29,10 @@ class OwnTable:
         self.target, self._in_tasks = target, in_tasks
         self._is_prepared = False
 
+    def may_merge(self, spark: SparkSession) -> bool:
+        """Whether delta-rs may write the table, as far as is known."""
+        return self._in_tasks.may_in_driver(spark, self.target, exists=self._is_prepared)
+
     def merge(
         self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
     ) -> bool:
@@ -42,14 +45,16 @@ class OwnTable:
             same: Whether a stored row `t` and a new one are the same, in delta-rs' SQL.
             updates: The new values of a stored row by column; without them, a row that is stored stays.
         """
-        if not self._in_tasks.may_in_driver(spark, self.target):
+        if not self.may_merge(spark):
             return False
         try:
             self._is_prepared = self._is_prepared or self._prepare(spark, schema)
-            self._is_prepared = self._is_prepared and retried(lambda: self._merge(spark, rows, same, updates))
+            if self._is_prepared:
+                retried(lambda: self._merge(spark, rows, same, updates))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of delta-rs is not an Exception
+            self._is_prepared = False
             self._in_tasks.refuse(self.target, str(error), is_lasting=getattr(error, "is_lasting", True))
             return False
         return self._is_prepared
@@ -57,23 +62,13 @@ class OwnTable:
     def _prepare(self, spark: SparkSession, schema: StructType) -> bool:
         """Create the table or make it fit. Returns whether delta-rs may write it."""
         create_or_evolve(spark, self.target, schema)
-        is_delta = format_of(spark, self.target) is DELTA
-        reason = self._in_tasks.why_elsewhere(spark, self.target) if is_delta else "it is an Iceberg table"
-        if reason is not None:
-            self._in_tasks.refuse(self.target, reason)
-        return reason is None
+        return self._in_tasks.may_in_driver(spark, self.target)
 
-    def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str]) -> bool:
-        """Merge rows. Returns whether there is a table."""
-        table = open_if_exists(self._in_tasks.location(spark, self.target), self._in_tasks.storage)
-        if table is None:
-            return False
-        check_target(table, self._in_tasks.limits)
-        merge = begun_merge(table, rows, same)
+    def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str]) -> None:
+        merge = begun_merge(self._in_tasks.open(spark, self.target), rows, same)
         if updates:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
         merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names}).execute()
-        return True
 
 
 class LogTable(OwnTable):
@@ -86,7 +81,7 @@ class LogTable(OwnTable):
 
     def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
         """Append the rows, of which there are few."""
-        if self._in_tasks.may_in_driver(spark, self.target):
+        if self.may_merge(spark):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
             if self.merge(spark, found, struct_type(found.schema), same, {}):

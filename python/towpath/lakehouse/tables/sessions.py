@@ -55,3 +55,12 @@ def _cure(spark: str, *names: str) -> str:
     if jars:
         return f"set spark.jars.packages to {','.join(jars)} before the session is created"
     return f'none is tested with Spark {spark}; pip install "towpath[lakehouse]" installs a Spark that has one'
+
+
+def iceberg_table(spark: SparkSession, target: str) -> Any:
+    """Iceberg's own object of a table, with its last commit. Not on Connect."""
+    loaded = getattr(jvm_of(spark), "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
+        spark._jsparkSession, target
+    )
+    loaded.refresh()
+    return loaded
