@@ -57,6 +57,11 @@ def test_a_moved_row_without_all_columns_is_a_dead_letter(topic):
 
 
 CONVERTED = [
+    ("decimal(6,2)", "1.55", "decimal(6,0)"),
+    ("decimal(6,2)", "1234.50", "decimal(4,1)"),
+    ("decimal(6,2)", "1.55", "int"),
+    ("double", "1.1", "float"),
+    ("datetime", "2024-01-01 00:00:01", "date"),
     ("datetime(6)", "2024-01-01 00:00:00.123456", "datetime"),
     ("datetime(6)", "2024-01-01 00:00:00.123456", "datetime(3)"),
     ("timestamp(3)", "2024-01-01 00:00:00.100", "timestamp"),
@@ -98,6 +103,10 @@ KEPT = [
     ("set('a','b')", "a,b", "set('b','A')"),
     ("varchar(9)", "red", "enum('Red','blue')"),
     ("float", "1.5", "float(5,1)"),
+    ("double", "1.5", "float"),
+    ("decimal(6,2)", "2.00", "decimal(7,1)"),
+    ("decimal(6,2)", "2.00", "int"),
+    ("datetime", "2024-01-01 00:00:00", "date"),
     ("int", "7", "mediumint"),
     ("bigint unsigned", "18446744073709551615", "bigint unsigned"),
     ("json", '{"a": 1}', "json"),

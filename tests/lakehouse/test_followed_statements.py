@@ -151,7 +151,16 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
     """MySQL rounds them without a message. `test_combinations.py` has other changes; some rows are read late."""
     half, new = "2024-01-01 00:00:00.5", "2024-01-01 00:00:00"
     times = {"rounded": ("datetime(6)", half), "exact": ("datetime", new)}
-    late = {"late_rounded": ("datetime(6)", half, "datetime", new), "late_widened": ("int", "1", "bigint", "7")}
+    late = {
+        "late_rounded": ("datetime(6)", half, "datetime", new),
+        "late_widened": ("int", "1", "bigint", "7"),
+        "late_scale": ("decimal(6,2)", "1.55", "decimal(6,0)", "3"),
+        "late_integer": ("decimal(6,2)", "1.55", "int", "3"),
+        "late_exact": ("decimal(6,2)", "2.00", "decimal(7,2)", "3.00"),
+        "late_float": ("double", "1.1", "float", "3"),
+        "late_midnight": ("datetime", new, "date", "2024-01-02"),
+        "late_date": ("datetime", "2024-01-01 00:00:01", "date", "2024-01-02"),
+    }
     yield [
         canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": kind})
         for at, (table, (kind, value)) in enumerate(times.items())
@@ -168,7 +177,8 @@ def test_a_statement_that_converts_values_makes_its_table_stale(topic):
         canal(at, "INSERT", table, {"id": "1", "v": value}, {"id": "int", "v": kind}, second=10, partition=1)
         for at, (table, (kind, value, *_)) in enumerate(late.items())
     ]
-    assert topic.state_of() == {"rounded": "stale", "exact": "ok", "late_rounded": "stale", "late_widened": "ok"}
+    kept = {"exact", "late_widened", "late_exact", "late_midnight"}
+    assert topic.state_of() == {one: "ok" if one in kept else "stale" for one in [*times, *late]}
 
 
 @together.having(keys={"shop.given": ["id"]})

@@ -31,12 +31,15 @@ def is_converted(column: Sql, kind: str) -> Sql:
         "bytes": -(-found.number // 8),
         "least": 0 if found.unsigned else -(2**bits) // 2,
         "most": (2**bits if found.unsigned else 2**bits // 2) - 1,
+        "precision": found.number or 10,
         "scale": int(found.arguments[1]) if found.arguments[1:] else 0,
     }
     parts = {name: Sql(str(number)) for name, number in numbers.items()}
     parts |= {"column": column, "kind": Sql(found.name), "form": string(_FORMS.get(found.name, ""))}
     conditions = [_CONDITIONS.get(found.name, "false")]
     if found.name == "bit" and found.number == 1:  # it is a boolean
+        conditions = []
+    if found.name == "decimal" and found.number > _MOST_DIGITS:
         conditions = []
     if found.name in _FLOATS and found.arguments:
         conditions.append("{column} <> CAST(round(CAST({column} AS double), {scale}) AS {kind})")
@@ -47,6 +50,8 @@ def is_converted(column: Sql, kind: str) -> Sql:
 
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _FLOATS = ("float", "double")
+_MOST_DIGITS = 38
+"""The largest precision of Spark's decimals. A target has values of longer ones as text."""
 _BYTE = "(0|[1-9][0-9]{0,2})"
 _FORMS = {
     "time": "^-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}([.][0-9]+)?$",
@@ -58,7 +63,14 @@ _FORMS = {
 
 _CONDITIONS: Mapping[str, str] = {
     **dict.fromkeys(_FORMS, "NOT {column} RLIKE {form}"),
-    **dict.fromkeys(_BITS, "CAST({column} AS decimal(20, 0)) NOT BETWEEN {least} AND {most}"),
+    **dict.fromkeys(
+        _BITS,
+        "NOT {column} <=> try_cast({column} AS decimal(20, 0)) "
+        "OR CAST({column} AS decimal(20, 0)) NOT BETWEEN {least} AND {most}",
+    ),
+    **dict.fromkeys(_FLOATS, "NOT CAST({column} AS double) <=> CAST(CAST({column} AS {kind}) AS double)"),
+    "decimal": "NOT {column} <=> try_cast({column} AS decimal({precision}, {scale}))",
+    "date": "NOT {column} <=> CAST({column} AS date)",
     **dict.fromkeys(("datetime", "timestamp"), "substr(date_format({column}, 'SSSSSS'), {next}) RLIKE '[1-9]'"),
     **dict.fromkeys(("tinytext", "tinyblob"), f"octet_length({{column}}) > {2**8 - 1}"),
     **dict.fromkeys(("text", "blob"), f"octet_length({{column}}) > {2**16 - 1}"),

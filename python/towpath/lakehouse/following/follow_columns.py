@@ -160,9 +160,10 @@ class ColumnChanges:
         if not self.follows:
             return None if old in (None, name) else f"ddl_policy is ignore: the column {old} is {name} now"
         if old is not None and old != name:
-            if self.rows != ALL_ROWS or new not in (None, old):
+            if new != old and (new is not None or self.rows != ALL_ROWS):
                 return self._move_values(old, new or name, place)
-            rename_column(self.spark, self.target, old, name)
+            if self.rows == ALL_ROWS:  # other tables of the target keep their spelling
+                rename_column(self.spark, self.target, old, name)
         if former.lower() in map(str.lower, self._key):
             key = [name if one.lower() == former.lower() else one for one in self._key]
             set_properties(self.spark, self.target, {KEY: json.dumps(key, ensure_ascii=False)})
