@@ -16,10 +16,24 @@ def statement_entry(text: str, *, place: int, second: int) -> bytes:
     return _entry(_header("ALTER", "", place, second), change)
 
 
-def row_entry(kind: str, table: str, row: dict[str, str], types: dict[str, str], *, place: int, second: int) -> bytes:
+def row_entry(
+    kind: str,
+    table: str,
+    row: dict[str, str | None],
+    types: dict[str, str],
+    *,
+    before: dict[str, str | None] | None = None,
+    place: int,
+    second: int,
+) -> bytes:
     """A change of a row with the key `id`."""
-    columns = (_column(at, name, value, types[name]) for at, (name, value) in enumerate(row.items()))
-    image = b"".join(_bytes(1 if kind == "DELETE" else 2, one) for one in columns)
+    images = {1: row} if kind == "DELETE" else {1: before or {}, 2: row}
+    columns = (
+        _bytes(field, _column(at, name, value, types[name]))
+        for field, cells in images.items()
+        for at, (name, value) in enumerate(cells.items())
+    )
+    image = b"".join(columns)
     change = _number(2, TYPES[kind]) + _bytes(12, image)
     return _entry(_header(kind, table, place, second), change)
 
@@ -36,10 +50,11 @@ def _header(kind: str, table: str, place: int, second: int) -> bytes:
     return b"".join(found[at] for at in sorted(found))
 
 
-def _column(at: int, name: str, value: str, kind: str) -> bytes:
+def _column(at: int, name: str, value: str | None, kind: str) -> bytes:
     numbers = _number(1, at) + _number(2, -5 % (1 << 64) if kind == "bigint" else 4)
-    flags = _number(4, int(name == "id")) + _number(5, 1) + _number(6, 0)
-    return numbers + _bytes(3, name.encode()) + flags + _bytes(8, value.encode()) + _bytes(10, kind.encode())
+    flags = _number(4, int(name == "id")) + _number(5, 1) + _number(6, int(value is None))
+    text = b"" if value is None else _bytes(8, value.encode())
+    return numbers + _bytes(3, name.encode()) + flags + text + _bytes(10, kind.encode())
 
 
 def _bytes(field: int, value: bytes) -> bytes:

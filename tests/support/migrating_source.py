@@ -24,6 +24,8 @@ class Event:
     table: str = ""
     key: int = 0
     cells: dict[str, Any] | None = None
+    old: dict[str, Any] | None = None
+    """The former values of the changed columns, the key among them; None if the row was inserted."""
     wide: frozenset[str] = frozenset()
     """The columns of type bigint. The others are int."""
 
@@ -48,6 +50,7 @@ class MigratingSource:
         """By table and column the names that the table had with those of the column, in lower case."""
         self._has_secrets = has_secrets
         self._columns: dict[str, list[str]] = {}
+        self._former: dict[str, list[str]] = {}
         self._keys: dict[str, range] = {}
         self._wide: dict[str, set[str]] = {}
         self._rng, self._is_copied, self._are_shards = rng, is_copied, are_shards
@@ -61,13 +64,18 @@ class MigratingSource:
             return
         kinds = {
             self._write: 16,
+            self._move_key: 3,
             self._delete: 4,
+            self._drop_table: 1,
+            self._add_again: 2,
+            self._alter: 2,
             self._truncate: 1,
             self._recreate: 1,
             self._add: 2,
             self._drop: 1,
             self._rename: 1,
             self._rename_and_add: 1,
+            self._rename_case: 1,
             self._shift: 1,
             self._widen: 1,
             self._migrate: 1,
@@ -101,11 +109,12 @@ class MigratingSource:
         first = Event(self._new_place(), 0, text)
         self.events += [replace(first, partition=at) for at in range(PARTITIONS if self._is_copied else 1)]
 
-    def _send(self, name: str, key: int, cells: dict[str, Any] | None) -> None:
+    def _send(
+        self, name: str, key: int, cells: dict[str, Any] | None, old: dict[str, Any] | None = None, place: int = 0
+    ) -> None:
         copy = None if cells is None else dict(cells)
-        self.events.append(
-            Event(self._new_place(), key % PARTITIONS, None, name, key, copy, frozenset(self._wide[name]))
-        )
+        place = place or self._new_place()
+        self.events.append(Event(place, key % PARTITIONS, None, name, key, copy, old, frozenset(self._wide[name])))
 
     def _new_column(self) -> str:
         self._named += 1
@@ -121,8 +130,26 @@ class MigratingSource:
 
     def _write(self, name: str) -> None:
         key = self._rng.choice(self._keys[name])
-        self.tables[name][key] = {column: self._value(name, column) for column in self._columns[name]}
-        self._send(name, key, self.tables[name][key])
+        row, values = self.tables[name].get(key), {one: self._value(name, one) for one in self._columns[name]}
+        if row is None:
+            self.tables[name][key], old = values, None
+        else:
+            changed = self._rng.sample(self._columns[name], self._rng.randint(1, len(values)))
+            old = {one: row[one] for one in changed}
+            row.update({one: values[one] for one in changed})
+        self._send(name, key, self.tables[name][key], old)
+
+    def _move_key(self, name: str) -> None:
+        """Give a row another key: TiCDC sends a delete and an insert, with one commit time."""
+        free = sorted(set(self._keys[name]) - self.tables[name].keys())
+        if free and self.tables[name]:
+            old, new = self._rng.choice(sorted(self.tables[name])), self._rng.choice(free)
+            self.tables[name][new] = self.tables[name].pop(old)
+            if self._is_copied:
+                self._send(name, old, None)
+                self._send(name, new, self.tables[name][new], place=self._place)
+            else:
+                self._send(name, new, self.tables[name][new], {"id": old})
 
     def _value(self, name: str, column: str) -> int:
         is_secret = any(self.hides(prefix, name, column) for prefix in ("s_", "m_"))
@@ -150,18 +177,61 @@ class MigratingSource:
             row[column] = str(value)
         self._execute(f"ALTER TABLE {name} ADD COLUMN {column} int DEFAULT {value}")
 
+    def _drop_table(self, name: str) -> None:
+        for each in (self.tables, self._columns, self._keys, self._wide, self.names):
+            del each[name]
+        self._execute(f"DROP TABLE {name}")
+
+    def _add_again(self, name: str) -> None:
+        """Add a column with the name of one that was dropped."""
+        found = [one for one in self._former.get(name, ()) if one not in self._columns[name]]
+        if found:
+            self._add(name, self._rng.choice(found))
+
+    def _alter(self, name: str) -> None:
+        """Change several columns in one statement."""
+        at = len(self.events)
+        for one in self._rng.sample([self._add, self._add_null, self._drop, self._rename, self._widen], 3):
+            one(name)
+        texts = list(dict.fromkeys(one.statement for one in self.events[at:]))
+        del self.events[at:]
+        clauses, named, lead = [], set(), f"ALTER TABLE {name} "
+        for text in texts:
+            words = {one.lower() for one in text.removeprefix(lead).split()} & set(map(str.lower, self._all))
+            if words & named:  # MySQL refuses two changes of a column in a statement
+                self._execute(lead + ", ".join(clauses))
+                clauses, named = [], set()
+            clauses.append(text.removeprefix(lead))
+            named |= words
+        if clauses:
+            self._execute(lead + ", ".join(clauses))
+
+    @property
+    def _all(self) -> list[str]:
+        return ["v", *(f"C{at}" for at in range(1, self._named + 1)), *(f"{a}_{b}" for a in "sm" for b in "tuv")]
+
+    def _add_null(self, name: str) -> None:
+        column = self._new_column()
+        kind, value = self._rng.choice([("int", None), ("int NOT NULL", "0"), ("int AFTER id", None)])
+        self._columns[name].append(column)
+        self.names[name][column] = {(name, column.lower())}
+        for row in self.tables[name].values():
+            row[column] = value
+        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+
     def _drop(self, name: str) -> None:
         if len(self._columns[name]) > 1:
             column = self._rng.choice(self._columns[name])
             self._columns[name].remove(column)
             self._wide[name].discard(column)
+            self._former.setdefault(name, []).append(column)
             del self.names[name][column]
             for row in self.tables[name].values():
                 del row[column]
             self._execute(f"ALTER TABLE {name} DROP COLUMN {column.lower()}")
 
-    def _rename(self, name: str, new: str | None = None) -> str:
-        old, new = self._rng.choice(self._columns[name]), new or self._new_column()
+    def _rename(self, name: str, new: str | None = None, *, old: str | None = None) -> str:
+        old, new = old or self._rng.choice(self._columns[name]), new or self._new_column()
         self._columns[name][self._columns[name].index(old)] = new
         for row in self.tables[name].values():
             row[new] = row.pop(old)
@@ -182,6 +252,11 @@ class MigratingSource:
     def _rename_and_add(self, name: str) -> None:
         """Give a former name to another column."""
         self._add(name, self._rename(name))
+
+    def _rename_case(self, name: str) -> None:
+        """Spell a column in another way."""
+        column = self._rng.choice(self._columns[name])
+        self._rename(name, column.swapcase(), old=column)
 
     def _shift(self, name: str) -> None:
         """Give a former name to a column that has another one."""
