@@ -48,9 +48,8 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
 
 
-@pytest.mark.soak
 def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypatch):
-    """The new target has not followed it, and what the query says meanwhile stays said."""
+    """The rebuild follows it in the new target, and what the query says meanwhile stays said."""
     first, added = canal(0, "INSERT", "a", row(1, "x")), "ALTER TABLE a ADD COLUMN n int DEFAULT 5"
     statement = canal(1, "ALTER", "a", None, None, sql=added, second=5)
     lost = canal(2, "ALTER", "a", None, None, sql="ALTER TABLE a TRUNCATE PARTITION p1", second=6)
@@ -66,7 +65,6 @@ def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypa
     monkeypatch.undo()
     assert topic.states()["a"]["state"] == "stale"
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
-    topic.replicate(statement)
     assert topic.rows("a") == [{"id": 1, "name": "x", "n": 5}]
     rebuild(topic, first, statement)
     assert topic.states()["a"]["state"] == "ok"

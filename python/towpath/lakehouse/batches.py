@@ -74,6 +74,12 @@ class Replicator:
         finally:
             self._declarations.forget()
 
+    def follow(self, spark: SparkSession, statements: Sequence[Statement]) -> None:
+        """Follow statements without a batch: a query followed them in the table that was replaced meanwhile."""
+        said = self._follow(spark, *self._log.append(spark, statements))
+        if self.options.report:
+            self.options.report(by_table(said))
+
     def delete_gone(self, spark: SparkSession) -> None:
         """Delete rows that a query deleted while older changes of them were applied here: it did not find them yet."""
         for statement in self._log.read_new(spark):
@@ -147,7 +153,7 @@ class Replicator:
 
     def _follow(
         self, spark: SparkSession, statements: Sequence[Statement], late: Sequence[Statement]
-    ) -> list[TableResult]:
+    ) -> list[TableStatus]:
         """Apply statements to the rows that targets have."""
         if not statements:
             return []
@@ -161,7 +167,7 @@ class Replicator:
         groups, parallelism = self._independent(spark, statements), self.options.parallelism
         said += chain.from_iterable(in_parallel(spark, follower.follow, groups, parallelism))
         self._log.add_followed(spark, [one.identity for one in statements])
-        return [*said]
+        return said
 
     def _independent(self, spark: SparkSession, statements: Sequence[Statement]) -> list[list[Statement]]:
         """The statements in groups that change different targets, in their order."""

@@ -145,15 +145,16 @@ def rebuild(
     # What the new table has followed is not followed again in its place.
     of_rows = log.in_memory(spark) if given.columns else StatementLog(None, known.in_tasks)
 
-    def apply(target: str) -> None:
+    def apply(target: str) -> Replicator:
         replicator = Replicator(KnownTargets(Targets({name: target}, ()), of_new, of_rows, rebuilt=place))
         replicator(read_envelopes(messages, dialect, None, **options))
         replicator.delete_gone(spark)
+        return replicator
 
     known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
     log.add_created(spark, name)
     _build(spark, place, snapshot, apply, others)
-    apply(place)  # what came meanwhile
+    apply(place).follow(spark, log.read_new(spark))  # what came meanwhile
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
     # What the query says meanwhile may be true of the new target, too.
@@ -165,7 +166,7 @@ def _build(
     spark: SparkSession,
     target: str,
     snapshot: DataFrame | None,
-    apply: Callable[[str], None],
+    apply: Callable[[str], object],
     others: DataFrame | None,
 ) -> None:
     """Build a table beside the target, and replace the target by it."""
