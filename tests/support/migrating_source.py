@@ -184,7 +184,8 @@ class MigratingSource:
 
     def _add_again(self, name: str) -> None:
         """Add a column with the name of one that was dropped."""
-        found = [one for one in self._former.get(name, ()) if one not in self._columns[name]]
+        taken = {one.lower() for one in self._columns[name]}
+        found = [one for one in self._former.get(name, ()) if one.lower() not in taken]
         if found:
             self._add(name, self._rng.choice(found))
 

@@ -34,6 +34,11 @@ def carried(columns, cells):
     return found | {one.name: one.initial for lower, one in columns.added.items() if lower not in known}
 
 
+def in_lower_case(rows):
+    """Rows with the names of their columns, whose case may differ between statements and messages."""
+    return {key: {name.lower(): value for name, value in cells.items()} for key, cells in rows.items()}
+
+
 class Replica:
     """Targets in memory. A statement changes the stored rows before it; statements after a row lead it."""
 
@@ -56,6 +61,8 @@ class Replica:
                 route = log.route(("shop", one.table), _cut(log, one.place))
                 if route.table:
                     self._put(route.table, one.key, one.place, one.cells and carried(route.columns, one.cells))
+                if route.table and one.old and "id" in one.old:
+                    self._put(route.table, one.old["id"], one.place, None)
 
     def tables_in_doubt(self):
         log = self.timeline()
@@ -63,7 +70,7 @@ class Replica:
 
     def rows(self, name):
         rows = self.targets.get(("shop", name), {})
-        return {key: cells for key, (_, cells) in rows.items() if cells is not None}
+        return in_lower_case({key: cells for key, (_, cells) in rows.items() if cells is not None})
 
     def timeline(self):
         return Timeline([statement(text, place) for place, text in sorted(self.log.items())])
@@ -103,7 +110,7 @@ def replicated(seed, *, is_copied):
     replica = Replica()
     for batch in source.batches(rng, 5):
         replica.apply(batch)
-    return source.tables, replica
+    return {name: in_lower_case(rows) for name, rows in source.tables.items()}, replica
 
 
 def test_statements_that_each_partition_has_leave_no_doubt():

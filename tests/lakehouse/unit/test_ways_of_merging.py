@@ -33,16 +33,14 @@ TABLE = SourceTable("shop", "a", frozenset(["t"]), 1, 1, 1, False, False, (), fr
         ({}, {"soft_deletes": "deleted_at"}, {}, True),
         ({}, {"waited": True}, {}, True),
         ({}, {}, {"are_masked": True}, True),
-        ({}, {}, {"are_appended": True}, True),
+        ({}, {"keyless": "append"}, {}, True),
         ({}, {}, {"rules": SimpleNamespace(left_out=["a"])}, True),
     ],
 )
 def test_what_needs_spark(changed, options, columns, needed):
     known = KnownTargets(Targets("/lake/{table}"), replace(ReplicateOptions.of("auto", {}), **options))
     known.was_merged("/lake/a", {PARTIAL: "true"})
-    of_table = SimpleNamespace(
-        **{"are_masked": False, "are_appended": False, "rules": SimpleNamespace(left_out=[]), **columns}
-    )
+    of_table = SimpleNamespace(**{"are_masked": False, "rules": SimpleNamespace(left_out=[]), **columns})
     assert needs_spark(None, known, replace(TABLE, **changed), "/lake/a", of_table) == needed
 
 
