@@ -128,10 +128,10 @@ def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[
 
     Raises:
         ValueError: An argument is wrong.
-        TypeError: `apply_changes` has no argument of this name.
+        TypeError: An argument is unknown.
     """
     if unknown := options.keys() - OfOneTable.__annotations__.keys():
-        raise TypeError(f"applier has no argument {min(unknown)}")
+        raise TypeError(f"applier() got an unexpected keyword argument {min(unknown)!r}")
     cluster_by = arguments.columns("cluster_by", options.pop("cluster_by", ()))
     given = ReplicateOptions.of("auto", {}, merge=SPARK, **options)
     aside = Aside(given.dead_letters) if given.dead_letters else None
@@ -171,7 +171,7 @@ class ForEachBatch:
         self._status.write(spark, [TableStatus.of(None, self._target, target, applied)], batch_id)
 
     def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
-        """Write that somebody removed the target, if an earlier batch of the query has written it."""
+        """Set the target to stale if it is missing although an earlier batch of the query has written it."""
         if self._status.target and schema_of(spark, self._target) is None:
             last, _ = self._status.written(spark).get(self._target, (batch_id, 0))
             if last < batch_id:
