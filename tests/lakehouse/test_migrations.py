@@ -158,18 +158,21 @@ KINDS = {
     "canal-protobuf": canal_protobuf,
     "canal-json": canal_json,
     "secrets of ticdc": ticdc,
+    "secrets of canal-json": canal_json,
 }
+IN_SOAK = {"secrets of canal-json": pytest.mark.soak}
+"""The kinds that only the soak runs: seed 25 of this one finds a secret in plain."""
 
 
 @pytest.mark.parametrize("seed", [25, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(26, 60))])
-@pytest.mark.parametrize("kind", [*KINDS, pytest.param("secrets of canal-json", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kind", [pytest.param(one, marks=IN_SOAK.get(one, ())) for one in KINDS])
 def test_a_source_that_is_migrated(spark, tmp_path, monkeypatch, seed, kind):
     """No target has other rows than its tables unless a state says so.
 
     With TiCDC's statements in each partition, none has. Otherwise newer rows may have overwritten what a statement
     moves, and canal-json has times only. No file has a secret, whatever is renamed, and whatever is read first.
     """
-    rng, topic, writer = random.Random(seed), Topic(spark, tmp_path), KINDS.get(kind, canal_json)
+    rng, topic, writer = random.Random(seed), Topic(spark, tmp_path), KINDS[kind]
     is_copied, has_secrets = writer is ticdc, "secrets" in kind
     source = MigratingSource(rng, is_copied=is_copied, are_shards=kind == "shards", has_secrets=has_secrets)
     for _ in range(40):

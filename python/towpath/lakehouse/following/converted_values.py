@@ -36,11 +36,9 @@ def is_converted(column: Sql, kind: str) -> Sql:
     }
     parts = {name: Sql(str(number)) for name, number in numbers.items()}
     parts |= {"column": column, "kind": Sql(found.name), "form": string(_FORMS.get(found.name, ""))}
-    conditions = [_CONDITIONS.get(found.name, "false")]
-    if found.name == "bit" and found.number == 1:  # it is a boolean
-        conditions = []
-    if found.name == "decimal" and found.number > _MOST_DIGITS:
-        conditions = []
+    is_boolean = found.name == "bit" and found.number == 1
+    is_text = found.name == "decimal" and found.number > _MOST_DIGITS
+    conditions = [] if is_boolean or is_text else [_CONDITIONS.get(found.name, "false")]
     if found.name in _FLOATS and found.arguments:
         conditions.append("{column} <> CAST(round(CAST({column} AS double), {scale}) AS {kind})")
     if found.unsigned and not bits:

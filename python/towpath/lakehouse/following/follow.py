@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ from towpath.lakehouse.statements import (
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, sql
 from towpath.lakehouse.tables.tables import exists
-from towpath.lakehouse.tables.target_properties import KEY, SOURCE
+from towpath.lakehouse.tables.target_properties import SOURCE
 from towpath.lakehouse.tables.target_rows import has_row, order_of_rows
 from towpath.printable import SHOWN, printable
 
@@ -196,7 +195,7 @@ class Follower:
         """Why a target is stale whose rows are merged by another key than its table has now."""
         if rule_of(self.known.options.keys, *name):
             return None
-        key: list[str] = json.loads(self.known.table(target).properties(self.spark).get(KEY, "[]"))
+        key = self.known.table(target).key(self.spark) or []
         if {one.lower() for one in key} in (set(), {one.lower() for one in action.columns}):
             return None
         new = f"is ({', '.join(action.columns)}) now" if action.columns else "was dropped"
@@ -205,7 +204,7 @@ class Follower:
     def _columns(self, name: Name, target: str) -> ColumnChanges:
         rows = self.known.rows_of(self.spark, name, target)
         small = self.known.small(self.spark, name, target)
-        return ColumnChanges(self.spark, target, self.known.follows, rows, small)
+        return ColumnChanges(self.spark, target, self.known.table(target), self.known.follows, rows, small)
 
     def _create_table(
         self, action: CreateTable, name: Name, target: str, statement: Statement

@@ -20,14 +20,13 @@ from towpath.lakehouse.order.order import is_before, is_certain, is_newer, is_or
 from towpath.lakehouse.statements import AddColumn
 from towpath.lakehouse.statements import Column as SourceColumn
 from towpath.lakehouse.tables.formats import format_of
+from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, any_of, column, comma_separated, execute, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (
     INTEGERS,
     create_or_evolve,
     rename_column,
     schema_of,
-    set_properties,
-    table_properties,
     temporary_view,
 )
 from towpath.lakehouse.tables.target_properties import KEY
@@ -44,6 +43,8 @@ class ColumnChanges:
 
     spark: SparkSession
     target: str
+    table: KnownTable
+    """What is known of the target."""
     follows: bool
     """Whether targets may be changed."""
     rows: Sql
@@ -164,15 +165,11 @@ class ColumnChanges:
                 return self._move_values(old, new or name, place)
             if self.rows == ALL_ROWS:  # other tables of the target keep their spelling
                 rename_column(self.spark, self.target, old, name)
-        if former.lower() in map(str.lower, self._key):
-            key = [name if one.lower() == former.lower() else one for one in self._key]
-            set_properties(self.spark, self.target, {KEY: json.dumps(key, ensure_ascii=False)})
+        keys = self.table.key(self.spark) or []
+        if former.lower() in map(str.lower, keys):
+            renamed = [name if one.lower() == former.lower() else one for one in keys]
+            self.table.set_properties(self.spark, {KEY: json.dumps(renamed, ensure_ascii=False)})
         return None
-
-    @property
-    def _key(self) -> list[str]:
-        found: list[str] = json.loads(table_properties(self.spark, self.target).get(KEY, "[]"))
-        return found
 
     def _move_values(self, old: str, new: str, place: Place) -> str | None:
         """Give older rows of the table the values of a column in another one.
@@ -182,7 +179,7 @@ class ColumnChanges:
         schema, order = schema_of(self.spark, self.target), order_of_rows(self.spark, self.target)
         if schema is None or order is None:
             return None
-        if old.lower() in map(str.lower, self._key):
+        if old.lower() in map(str.lower, self.table.key(self.spark) or []):
             return f"the column {old} of the key is {new} now, which other rows of the target have already, or not yet"
         create_or_evolve(self.spark, self.target, struct_type(pa.schema([])).add(new, schema[old].dataType))
         names = {"old": column("t", old), "new": column("t", new), "rows": self.rows, "order": order}

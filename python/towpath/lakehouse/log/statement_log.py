@@ -103,10 +103,11 @@ class StatementLog:
 
     def add_followed(self, spark: SparkSession, identities: Sequence[str]) -> None:
         """Append that statements, or effects of them, were followed: not again if their batch is read again."""
-        if self._stored:
-            rows = [{"identity": f"{_FOLLOWED}{one}"} for one in identities]
+        new = [one for one in identities if one not in self._followed]
+        if new and self._stored:
+            rows = [{"identity": f"{_FOLLOWED}{one}"} for one in new]
             self._stored.append(spark, pa.Table.from_pylist(rows, _COLUMNS))
-        self._followed |= set(identities)
+        self._followed.update(new)
 
     def has_followed(self, identity: str) -> bool:
         """Whether a statement, or an effect of one, was followed."""
