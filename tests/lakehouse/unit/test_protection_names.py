@@ -102,3 +102,16 @@ def ruled(protection, event):
     row = Row(**FACTS, database="shop", table=event.table, declared=5, slice=f"{after}/{after}/{after}/0")
     [table] = routed([row], {}, {("shop", event.table): timeline}, lambda _: None)
     return protection.of_rows(table), lambda name: table.columns.now(name) or name
+
+
+def test_a_hidden_column_that_a_statement_creates_is_missed_before_there_is_a_target():
+    """`CHANGE c7 c10` and `CHANGE m_v c7` are not read yet, so `c7` may have the values of `m_v`."""
+    log = StatementLog(None, TaskMerges())
+    declared = [["v", "c7", "c10"]]
+    assert Protection(None, RULES, log).of(("shop", "v")).denying("shop.v", declared, None).left_out == frozenset()
+    log.append(None, [statement("CREATE TABLE v (id int PRIMARY KEY, v int, m_v int, c7 int)", 1)])
+    with pytest.raises(ValueError, match="declare c10, of which nothing was read, and not m_v"):
+        Protection(None, RULES, log).of(("shop", "v")).denying("shop.v", declared, None)
+    log.append(None, [statement(f"ALTER TABLE v CHANGE {one} int", at) for at, one in ((2, "c7 c10"), (3, "m_v c7"))])
+    rules = Protection(None, RULES, log).of(("shop", "v")).denying("shop.v", declared, None)
+    assert (rules.left_out, rules.mask("c7") is not None, rules.mask("c10")) == (frozenset(), True, None)

@@ -92,6 +92,8 @@ class TableRules:
     """The columns that rules exclude or mask, by any name of the table, in lower case."""
     dropped: frozenset[str] = frozenset()
     """The columns that statements dropped, in lower case."""
+    stated: frozenset[str] = frozenset()
+    """The hidden columns that statements say the table has or had, in lower case."""
     left_out: frozenset[str] = frozenset()
     """The columns that nothing explains, in lower case."""
 
@@ -141,7 +143,7 @@ class TableRules:
         names = [frozenset().union(*(rule.names for rule in one.values())) for one in rules]
         hidden, left_out = self.hidden - self.dropped, set()
         if known is None:
-            hidden &= frozenset().union(*names)
+            hidden &= self.stated.union(*names)
             known = {name for one in names if hidden <= one for name in one}
         for of_one, one in zip(names, rules, strict=True):
             lost = sorted(hidden - of_one)
@@ -164,6 +166,7 @@ class TableRules:
             lambda name: self.find(name).and_that(older.find(name)),
             self.hidden | older.hidden,
             self.dropped & older.dropped,
+            self.stated | older.stated,
             self.left_out | older.left_out,
         )
 

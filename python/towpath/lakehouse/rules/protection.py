@@ -113,13 +113,15 @@ class Protection:
 
     def _found(self, starts: Sequence[tuple[Name, int | None]], find: Callable[[str], Rule]) -> TableRules:
         tables = {table for one in starts for table in self.tables(*one)} if self.columns else ()
-        hidden = [rules.hidden for table in tables for rules in _all_of(self.columns, *table)]
-        if not hidden:
+        of_rules = [rules.hidden for table in tables for rules in _all_of(self.columns, *table)]
+        if not of_rules:
             return TableRules()
+        hidden = frozenset().union(*of_rules)
+        stated = frozenset(one for one in hidden if self._identity(starts[0][0], one, starts[0][1]).is_added)
         timeline = self.log.timeline(self.spark, starts[0][0])
         columns = timeline.columns(starts[0][0], len(timeline.steps))
         dropped = {name for name, now in columns.names.items() if now is None} - columns.added.keys()
-        return TableRules(cache(find), frozenset().union(*hidden), frozenset(dropped))
+        return TableRules(cache(find), hidden, frozenset(dropped), stated)
 
     def _rule(self, name: Name, column: str, cut: int | None) -> Rule:
         identity = self._identity(name, column, cut)
