@@ -242,6 +242,25 @@ def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
     assert sorted(map(str, tombstones[0].collect())) == sorted(map(str, tombstones[1].collect()))
 
 
+def test_a_truncate_deletes_the_older_rows_of_all_partitions(lake, source):
+    def insert(key, second, partition):
+        return source.change("INSERT", {"id": str(key), "name": "x"}, second=second, partition=partition)
+
+    status = f"{lake.target}_status"
+    lake.apply(insert(1, 0, 0), insert(2, 9, 1))
+    batch = [source.change("TRUNCATE", second=5), insert(3, 6, 0), insert(4, 4, 1), insert(5, 5, 1)]
+    lake.apply(*batch, status=status)
+    assert sorted(lake.names()) == [2, 3, 5]
+    # Again, with a late row and a new one.
+    lake.apply(*batch, insert(6, 4, 1), insert(7, 8, 1), status=status)
+    assert sorted(lake.names()) == [2, 3, 5, 7]
+    [found] = of_spark(lake.read(status).collect())
+    assert (found["state"], found["applied"], found["ignored_as_old"]) == ("stale", 2 + 1, 2 + 5)
+    assert found["reason"].startswith("1 rows may be older or newer")
+    tombstones = of_spark(lake.read(companion(lake.target, "tombstones")).select("k0", "truncated").collect())
+    assert tombstones == [{"k0": None, "truncated": True}]
+
+
 def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
     status = f"{lake.target}_status"
     apply = towpath.spark.applier(lake.target, ["id"], status=status)

@@ -167,7 +167,7 @@ class ForEachBatch:
                 applied = self._applier.apply(Changes(changes, keys), batch_id)
         finally:
             changes.unpersist()
-        target = self._target if self._applier.writer.schema(spark) is not None else None
+        target = self._target if self._applier.writer.table.schema(spark) is not None else None
         self._status.write(spark, [TableStatus.of(None, self._target, target, applied)], batch_id)
 
     def _say_removed(self, spark: SparkSession, batch_id: int) -> None:

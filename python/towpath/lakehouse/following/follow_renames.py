@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.log.timeline import Name
-from towpath.lakehouse.merging.rows import tombstone_key
+from towpath.lakehouse.merging.rows import key_names
 from towpath.lakehouse.order.order import is_after, is_before, is_ordered
 from towpath.lakehouse.rules.column_rules import TableRules
 from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, unordered
@@ -280,7 +280,8 @@ class TableRenames:
         if own.order is None:
             return rows
         newer = [own.rows(own.newer(place)).select(*map(column, keys))]
-        names = [sql("{k} AS {name}", k=column(tombstone_key(at)), name=column(key)) for at, key in enumerate(keys)]
+        pairs = zip(key_names(keys), keys, strict=True)
+        names = [sql("{k} AS {name}", k=column(name), name=column(key)) for name, key in pairs]
         newer += [
             one.rows(sql("NOT truncated AND {newer}", newer=one.newer(place))).selectExpr(*names) for one in tombstones
         ]

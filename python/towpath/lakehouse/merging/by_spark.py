@@ -146,11 +146,11 @@ class BySpark:
     def _applied(self, table: SourceTable, target: str) -> list[TableStatus]:
         """Apply a table's changes. Returns its state, and the states that were written before."""
         writer, said = self.known.applier(target).writer, self._incomplete(table, target)
-        if table.is_put_away and writer.schema(self._spark) is None:
+        if table.is_put_away and writer.table.schema(self._spark) is None:
             return said  # the rows of a table that a migration puts away are not kept
         self.known.sources.add(table.key)
         applied, doubts = self._apply(table, target)
-        is_there = writer.schema(self._spark) is not None
+        is_there = writer.table.schema(self._spark) is not None
         if is_there:
             self.known.written.add(target)
         late = {OLD: self.late.get((table.database, table.name), 0)}
@@ -177,7 +177,7 @@ class BySpark:
     def _apply(self, table: SourceTable, target: str) -> tuple[Applied, list[TableStatus]]:
         """Apply a table's changes. Returns also its state if that is in doubt."""
         spark, apply = self._spark, self.known.applier(target)
-        existing = apply.writer.schema(spark)
+        existing = apply.writer.table.schema(spark)
         columns = TableColumns(spark, self.known, table, target)
         if table.is_gone and not columns.are_appended:
             if existing is None:

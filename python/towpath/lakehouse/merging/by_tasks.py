@@ -105,7 +105,7 @@ class ByTasks:
         if (target := self.known.target(table)) is None:
             return None
         apply = self.known.applier(target)
-        is_new = apply.writer.schema(spark) is None
+        is_new = apply.writer.table.schema(spark) is None
         if not self.in_tasks.may(spark, target, exists=not is_new):
             return None
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so

@@ -48,17 +48,6 @@ class Fold:
     decoder: ChangeReader | None = None
     """Decodes the messages that the function gets. None: it gets changes."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the newest changes of a decoder.
-
-        Raises:
-            ValueError: There is no decoder.
-        """
-        if self.decoder is None:
-            raise ValueError("decoder: only decoded changes have columns that are known here")
-        return pa.schema([*self.decoder.schema, *ADDED])
-
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What `DataFrame.mapInArrow` calls on a worker."""
         begin_task()

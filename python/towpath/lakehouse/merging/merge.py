@@ -93,8 +93,7 @@ class Applier:
                 keys = ", ".join(batch.keys)
                 raise ValueError(_NULL_KEYS.format(target=self._target, keys=keys, count=staged.null_keys))
             if staged.applied.counts.get(TRUNCATE):
-                self.writer.prepare_for(staged.changes)
-                kept = self._truncate(staged.changes.filter("outcome = 'truncate'"), batch.keys)
+                kept = self._truncate(staged)
                 staged = staging.stage(None)
                 applied = replace(staged.applied, unordered=staged.applied.unordered + kept)
                 staged = replace(staged, applied=applied)
@@ -108,7 +107,7 @@ class Applier:
         """Let `reprocess` know that a newer change of a row may lack columns of an older one."""
         settings = self.writer.settings
         self.writer.settings = replace(settings, properties={**settings.properties, PARTIAL: "true"})
-        if self.writer.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
+        if self.writer.table.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
             self.writer.table.set_properties(spark, {PARTIAL: "true"})
 
     def _check_columns(self, batch: Changes) -> None:
@@ -123,8 +122,8 @@ class Applier:
     def _bounds(self, spark: SparkSession) -> Bounds | None:
         if self.writer.settings.soft_deletes:  # a deleted row may be live again
             return None
-        exist = self.writer.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
-        return self._stored_bounds.known(spark, self.writer.order(spark), exist)
+        exist = self.writer.table.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
+        return self._stored_bounds.known(spark, self.writer.table.order(spark), exist)
 
     def _write(self, staged: Staged) -> list[bool]:
         """Write what is applied, and what cannot be. Return whether the target and its tombstones changed."""
@@ -140,23 +139,20 @@ class Applier:
         done = in_parallel(changes.sparkSession, lambda write: write(), writes, len(writes))
         return [bool(done[0]), len(done) > 1]
 
-    def _truncate(self, truncates: DataFrame, keys: list[str]) -> int:
+    def _truncate(self, staged: Staged) -> int:
         """Delete the rows that are older than truncates, and write tombstones. Return how many rows stay in doubt."""
-        spark = truncates.sparkSession
-        schema, order = self.writer.schema(spark), self.writer.order(spark)
-        if schema is None or order is None:
-            return 0
+        truncates = staged.changes.filter("outcome = 'truncate'")
         # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
-        if kept := self.writer.truncate(truncates, order):
+        if kept := self.writer.truncate(truncates, self.writer.prepare_for(staged.changes)):
             name = self._origin.database, self._origin.table or self._target
-            self._status.write(spark, [TableStatus(*name, self._target, STALE, unordered(kept))])
-        self.tombstones.write_truncates(truncates, schema, keys)
+            self._status.write(truncates.sparkSession, [TableStatus(*name, self._target, STALE, unordered(kept))])
+        self.tombstones.write(truncates, staged.batch.keys)
         return kept
 
     def delete_gone(self, spark: SparkSession) -> None:
         """Delete the rows that another writer deleted, before or while changes were applied that are older."""
         tombstones = self.tombstones.read(spark)
-        if self._keys and tombstones is not None and self.writer.schema(spark) is not None:
+        if self._keys and tombstones is not None and self.writer.table.schema(spark) is not None:
             self.writer.delete_gone(tombstones, self._keys)
 
     def forget_schemas(self) -> None:

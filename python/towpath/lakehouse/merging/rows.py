@@ -35,9 +35,9 @@ class Applied:
     seconds: float = 0.0
 
 
-def tombstone_key(number: int) -> str:
-    """The column of a table of tombstones with a column of the key, which has any name."""
-    return f"k{number}"
+def key_names(keys: Sequence[str]) -> list[str]:
+    """Return the names of the key's columns beside other columns: the columns themselves have any name."""
+    return [f"k{number}" for number, _ in enumerate(keys)]
 
 
 def is_rejected(keys: Sequence[str]) -> Sql:
@@ -74,7 +74,7 @@ def with_outcome(
     Args:
         newest: The newest change of each key, with the columns of `fold.ADDED`.
         keys: The columns of the key.
-        known: The target's rows: their key as in `tombstone_key`, their order value `known`, and `is_deleted`.
+        known: The target's rows: their key as `key_names`, their order value `known`, and `is_deleted`.
         tombstones: The target's tombstones that are `relevant`.
         kinds: What the order values may have.
         waits: As in `Changes`.
@@ -141,19 +141,17 @@ def _with_known(newest: DataFrame, keys: Sequence[str], known: DataFrame) -> Dat
     from pyspark.sql import functions as f
 
     expr = expressions(newest.sparkSession)
-    names = [tombstone_key(number) for number, _ in enumerate(keys)]
     joined = newest.join(known.withColumn("found", f.lit(True)), expr(_same_key(keys)), "left")
-    return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *names)
+    return joined.withColumn("is_known", expr("found IS NOT NULL")).drop("found", *key_names(keys))
 
 
 def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFrame, kinds: Kinds) -> DataFrame:
     from pyspark.sql import functions as f
 
     expr = expressions(changes.sparkSession)
-    names = [tombstone_key(number) for number, _ in enumerate(keys)]
-    gone = newest_deletes(tombstones, names, kinds)
+    gone = newest_deletes(tombstones, keys, kinds)
     truncates = tombstones.filter("truncated").agg(expr("collect_list(`order`)").alias("truncates"))
-    joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*names)
+    joined = changes.join(gone, expr(_same_key(keys)), "left").drop(*key_names(keys))
     if "is_known" not in joined.columns:
         joined = joined.withColumn("is_known", f.lit(False))
     return joined.crossJoin(f.broadcast(truncates))
@@ -162,7 +160,7 @@ def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFr
 def newest_deletes(tombstones: DataFrame, keys: Sequence[str], kinds: Kinds) -> DataFrame:
     """The newest order value of each key's tombstones, `gone`."""
     newest = expressions(tombstones.sparkSession)(newest_order(kinds))
-    return tombstones.filter("NOT truncated").groupBy(*keys).agg(newest.alias("gone"))
+    return tombstones.filter("NOT truncated").groupBy(*key_names(keys)).agg(newest.alias("gone"))
 
 
 def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
@@ -173,16 +171,16 @@ def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_f
     from pyspark.sql import functions as f
 
     spark = newest.sparkSession
-    wanted = [f"wanted_{tombstone_key(number)}" for number, _ in enumerate(keys)]
-    named = zip(key_columns(keys), wanted, strict=True)
+    wanted = {name: f"wanted_{name}" for name in key_names(keys)}
+    named = zip(key_columns(keys), wanted.values(), strict=True)
     of_changes = [sql("{key} AS {name}", key=key, name=Sql(name)) for key, name in named]
-    of_truncates = [sql("NULL AS {name}", name=Sql(name)) for name in wanted]
+    of_truncates = [sql("NULL AS {name}", name=Sql(name)) for name in wanted.values()]
     found = newest.selectExpr(*of_changes).union(spark.range(1).selectExpr(*of_truncates))
     # Equality of each column, so that Spark can join by hash.
-    same = " AND ".join(f"{name} <=> {tombstone_key(number)}" for number, name in enumerate(wanted))
+    same = " AND ".join(f"{one} <=> {name}" for name, one in wanted.items())
     return stored.join(f.broadcast(found) if are_few else found, expressions(spark)(same), "left_semi")
 
 
 def _same_key(keys: Sequence[str]) -> Sql:
-    pairs = zip(key_columns(keys), map(tombstone_key, range(len(keys))), strict=True)
+    pairs = zip(key_columns(keys), key_names(keys), strict=True)
     return Sql(" AND ".join(sql("{ours} <=> {theirs}", ours=ours, theirs=column(theirs)) for ours, theirs in pairs))

@@ -116,10 +116,8 @@ class Staging:
             return self._counted(self._compared(newest, in_driver=in_driver))
         newest = computed(newest.withColumn("unordered", f.lit(False)), self.held, in_driver=in_driver)
         found = self._counted(newest)
-        if not found.uncertain:
+        if not found.uncertain or found.applied.counts.get(TRUNCATE):  # the rows are staged after a truncate
             return found
-        if found.applied.counts.get(TRUNCATE):
-            return self._counted(self._compared(newest, in_driver=in_driver))
         are_few = found.uncertain <= _FEW
         compared = self._compared(newest.filter("outcome IS NULL"), in_driver=in_driver or are_few, some=True)
         staged = newest.filter("outcome IS NOT NULL").unionByName(compared)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.merging.jobs import REWRITING
 from towpath.lakehouse.merging.overwrite import Overwrite, may_overwrite
-from towpath.lakehouse.merging.rows import ROW, newest_deletes, tombstone_key
+from towpath.lakehouse.merging.rows import ROW, key_names, newest_deletes
 from towpath.lakehouse.merging.staging import Staged
 from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered
 from towpath.lakehouse.reading.changes import COLUMNS
@@ -40,13 +40,9 @@ class TargetWriter:
         self._size: int | None = None
         self._may_overwrite: bool | None = None
 
-    def schema(self, spark: SparkSession) -> StructType | None:
-        """The target's schema; None if it does not exist."""
-        return self.table.schema(spark)
-
     def size(self, spark: SparkSession) -> int | None:
         """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
-        if self.schema(spark) is None:
+        if self.table.schema(spark) is None:
             return 0
         if self._size is None:
             self._size = estimated_size(spark.read.table(table(self._target)))
@@ -61,17 +57,14 @@ class TargetWriter:
         """Read the size again, since it grows with each batch."""
         self._size = None
 
-    def order(self, spark: SparkSession) -> str | None:
-        """The target's column of order values, if the target exists and has it."""
-        return self.table.order(spark)
-
     def keys(self, spark: SparkSession, keys: list[str]) -> DataFrame | None:
         """The keys of the rows with the columns `known`, their order values, and `is_deleted`."""
-        schema = self.schema(spark)
+        schema = self.table.schema(spark)
         if schema is None:
             return None
         order, deleted = order_column(schema), self.settings.soft_deletes
-        names = (sql("{key} AS {name}", key=column(key), name=column(tombstone_key(at))) for at, key in enumerate(keys))
+        pairs = zip(keys, key_names(keys), strict=True)
+        names = (sql("{key} AS {name}", key=column(key), name=column(name)) for key, name in pairs)
         value = column(order) if order else sql("CAST(NULL AS {type})", type=Sql(ORDER_TYPE))
         is_deleted = Sql("false")
         if deleted is not None and deleted in schema.names:
@@ -85,7 +78,7 @@ class TargetWriter:
     def write(self, staged: Staged) -> bool:
         """Write rows and deletes. Returns whether that made a commit."""
         changes, spark = staged.changes, staged.changes.sparkSession
-        is_new = self.schema(spark) is None and staged.applied.counts.get(ROW, 0) > 0
+        is_new = self.table.schema(spark) is None and staged.applied.counts.get(ROW, 0) > 0
         # Rows with which a table is created are not in its feed.
         is_created = is_new and not has_feed(spark, self._target, self.settings.properties)
         if is_created and self._create(changes.filter("outcome = 'row'")):
@@ -111,7 +104,7 @@ class TargetWriter:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
         from pyspark.sql.types import StructField, StructType, TimestampType
 
-        existing = self.schema(spark)
+        existing = self.table.schema(spark)
         names = [*columns.names, *(existing.names if existing else ())]
         order = (order_column(existing) if existing else None) or free_name(names)
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
@@ -143,12 +136,11 @@ class TargetWriter:
 
     def delete_gone(self, tombstones: DataFrame, keys: list[str]) -> None:
         """Delete the rows that are older than tombstones of their keys. Rows of a snapshot have no order, and stay."""
-        spark, order = tombstones.sparkSession, self.order(tombstones.sparkSession)
+        spark, order = tombstones.sparkSession, self.table.order(tombstones.sparkSession)
         if order is None:
             return
-        names = [tombstone_key(at) for at, _ in enumerate(keys)]
-        gone = newest_deletes(tombstones, names, Kinds())
-        pairs = zip(keys, names, strict=True)
+        gone = newest_deletes(tombstones, keys, Kinds())
+        pairs = zip(keys, key_names(keys), strict=True)
         same_key = Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", key), s=column("s", name)) for key, name in pairs))
         of_row = column("t", order)
         older = sql("{t} IS NOT NULL AND {newer}", t=of_row, newer=is_newer(Sql("s.gone"), of_row))
@@ -203,7 +195,7 @@ class TargetWriter:
 
     def _is_overwritten(self, spark: SparkSession, staged: Staged, new: Overwrite) -> bool:
         """Overwrite the target if the new rows are all that MERGE would make. Returns whether it was done."""
-        schema = self.schema(spark)
+        schema = self.table.schema(spark)
         own = {column(name).lower() for name in schema.names} if schema is not None else set()
         if staged.partial or self.settings.soft_deletes or own != {name.lower() for name in new.values}:
             return False

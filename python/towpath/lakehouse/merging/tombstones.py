@@ -6,8 +6,8 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from towpath.lakehouse.merging.rows import tombstone_key
-from towpath.lakehouse.order.order import ORDER_TYPE
+from towpath.lakehouse.merging.rows import key_names
+from towpath.lakehouse.order.order import ORDER_TYPE, key_columns
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, execute, sql, string, table
@@ -42,33 +42,24 @@ class Tombstones:
         """All of them; None if there is no table."""
         return spark.read.table(table(self.name)) if self.table.schema(spark) is not None else None
 
-    def write(self, deletes: DataFrame, keys: Sequence[str]) -> None:
-        """Append those of deletes."""
-        spark = deletes.sparkSession
-        values = (
-            sql("{key} AS {name}", key=column(COLUMNS, key), name=column(tombstone_key(at)))
-            for at, key in enumerate(keys)
-        )
-        rows = deletes.selectExpr(*values, "`order`", "false AS truncated", _NOW)
+    def write(self, changes: DataFrame, keys: Sequence[str]) -> None:
+        """Append those of deletes, and of truncates, which are for all keys: all columns of their key are null."""
+        spark, template = changes.sparkSession, "IF(op = 'truncate', NULL, {key}) AS {name}"
+        pairs = zip(key_columns(keys), key_names(keys), strict=True)
+        values = (sql(template, key=key, name=column(name)) for key, name in pairs)
+        rows = changes.selectExpr(*values, "`order`", "op = 'truncate' AS truncated", _NOW)
         if self.table.schema(spark) is None and create_with(spark, self.name, rows, TableSettings()):
             self._forgot_at = time.monotonic()
             return
-        self.prepare(spark, deletes.select(f"{COLUMNS}.*").schema, keys)
+        self.prepare(spark, changes.select(f"{COLUMNS}.*").schema, keys)
         append(spark, self.name, rows)
-
-    def write_truncates(self, truncates: DataFrame, columns: StructType, keys: Sequence[str]) -> None:
-        """Append one for all keys: rows that are older than truncates, and come later, are not applied."""
-        spark = truncates.sparkSession
-        self.prepare(spark, columns, keys)
-        nulls = (sql("NULL AS {name}", name=column(tombstone_key(at))) for at, _ in enumerate(keys))
-        append(spark, self.name, truncates.selectExpr(*nulls, "`order`", "true AS truncated", _NOW))
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
         from pyspark.sql.types import StructField, StructType
 
         types = {one.name.lower(): one.dataType for one in columns}
-        fields = [StructField(tombstone_key(at), types[key.lower()]) for at, key in enumerate(keys)]
+        fields = [StructField(name, types[key.lower()]) for name, key in zip(key_names(keys), keys, strict=True)]
         own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
         self.table.make_fit(spark, [*fields, *own])
 

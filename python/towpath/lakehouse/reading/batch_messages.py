@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.merging.fold import Fold
+from towpath.lakehouse.merging.fold import ADDED, Fold
 from towpath.lakehouse.reading.changes import READ, ChangeReader
 from towpath.lakehouse.reading.events import BLOCK, CHANGE
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
@@ -54,8 +54,8 @@ class Messages:
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
         """The newest changes of a table of one part, which are read and folded in one task."""
         [(table, reader)] = readers
-        fold = replace(fold, decoder=reader)
-        return map_in_arrow(self._of(table).coalesce(1), fold, struct_type(fold.schema))
+        schema = pa.schema([*reader.schema, *ADDED])
+        return map_in_arrow(self._of(table).coalesce(1), replace(fold, decoder=reader), struct_type(schema))
 
     def _changes_of(self, table: SourceTable, reader: ChangeReader) -> DataFrame:
         read = EachBatch(reader.decode_batches)
@@ -82,7 +82,7 @@ class MessagesInDriver(Messages):
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
         """As `Messages.newest`."""
         [(table, reader)] = readers
-        return self._frame(fold.newest(self._batches_of(table, reader)), replace(fold, decoder=reader).schema)
+        return self._frame(fold.newest(self._batches_of(table, reader)), pa.schema([*reader.schema, *ADDED]))
 
     def _frame(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> DataFrame:
         return local_frame(self._events.sparkSession, pa.Table.from_batches(batches, schema), struct_type(schema))

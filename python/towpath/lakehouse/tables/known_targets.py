@@ -186,10 +186,10 @@ class KnownTargets:
 
     def small(self, spark: SparkSession, name: Name, target: str) -> SmallTarget | None:
         """The target of a table as delta-rs changes it, if it is small; None if several tables may share it."""
-        order = self.applier(target).writer.order(spark)
+        table = self.table(target)
         if self.rows_of(spark, name, target) != ALL_ROWS:
             return None
-        return SmallTarget(spark, self.in_tasks, target, self.table(target).key(spark) or (), order)
+        return SmallTarget(spark, self.in_tasks, target, table.key(spark) or (), table.order(spark))
 
     def truncate(self, spark: SparkSession, target: str, name: Name, place: Place) -> int:
         """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
@@ -197,12 +197,11 @@ class KnownTargets:
             return append_truncate(spark, target, self._labelled(place, name))
         small = None if self.options.soft_deletes else self.small(spark, name, target)
         kept = small.delete_before(place) if small else None
-        writer = self.applier(target).writer
-        order = writer.order(spark)
+        order = self.table(target).order(spark)
         if kept is not None or order is None:
             return kept or 0
         truncate = spark.range(1).select(expressions(spark)(place.literal()).alias("order"))
-        return writer.truncate(truncate, order, self.rows_of(spark, name, target))
+        return self.applier(target).writer.truncate(truncate, order, self.rows_of(spark, name, target))
 
     def protection(self, spark: SparkSession) -> Protection:
         """The rules for the columns of tables."""
@@ -214,7 +213,7 @@ class KnownTargets:
         Those of the target that is rebuilt, if it exists.
         """
         found = [self._rebuilt or target, *map(self.find, self.protection(spark).tables(name))]
-        schemas = (self.applier(one).writer.schema(spark) for one in found if one)
+        schemas = (self.table(one).schema(spark) for one in found if one)
         schema = next((one for one in schemas if one is not None), None)
         return None if schema is None else {one.lower() for one in schema.names}
 
