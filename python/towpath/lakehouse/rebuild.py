@@ -12,7 +12,6 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside, is_of, timestamp
 from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus
 from towpath.lakehouse.snapshots import as_oldest
@@ -34,7 +33,7 @@ from towpath.lakehouse.tables.target_properties import (
     SOURCE,
 )
 from towpath.lakehouse.tables.target_rows import other_rows
-from towpath.lakehouse.tables.targets import Target, Targets, argument_name, companion, sibling, split_name
+from towpath.lakehouse.tables.targets import Target, argument_name, companion, sibling, split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,17 +116,17 @@ def rebuild(
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
     started, put_aside = now(spark), [one for one in (given.dead_letters, given.quarantined_in) if one]
-    known = KnownTargets(Targets(target, filter(None, (given.status, *put_aside)), given.companions), given)
+    known = KnownTargets(given.targets(target), given)
     known.begin(spark)
     place, log = known.of_names(*name), known.log
     if place is None:
         raise ValueError(f"{full_name}: has no target")
     if given.columns:  # for each name that the table had
         names = [argument_name(*one) for one in known.protection(spark).tables(name)]
-        given = replace(given, columns=dict.fromkeys(names, given.columns[full_name]))
+        known.options = given = replace(given, columns=dict.fromkeys(names, given.columns[full_name]))
     if snapshot is not None:
-        of_target = {one.lower() for one in stored.names} if (stored := schema_of(spark, place)) is not None else None
-        rules = Protection(spark, given.columns, log).of(name).denying(full_name, [snapshot.columns], of_target)
+        of_target = known.columns_of(spark, name, place)
+        rules = known.protection(spark).of(name).denying(full_name, [snapshot.columns], of_target)
         if rules.left_out:
             raise ValueError(f"snapshot: {full_name}: {rules.why_left_out}")
         snapshot = rules.of_table(snapshot)
@@ -146,7 +145,7 @@ def rebuild(
     of_rows = log.in_memory(spark) if given.columns else StatementLog(None, known.in_tasks)
 
     def apply(target: str) -> Replicator:
-        replicator = Replicator(KnownTargets(Targets({name: target}, ()), of_new, of_rows, rebuilt=place))
+        replicator = Replicator(KnownTargets(of_new.targets({name: target}), of_new, of_rows, rebuilt=place))
         replicator(read_envelopes(messages, dialect, None, **options))
         replicator.delete_gone(spark)
         return replicator

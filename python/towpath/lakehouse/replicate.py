@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.log.statement_log import log_table
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.reading.batch_messages import in_few_tasks
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.snapshots import checked_snapshots, create_targets
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.targets import Target, Targets
+from towpath.lakehouse.tables.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -182,9 +181,7 @@ def replicate(
     arguments.check_age(messages.sparkSession, forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
-    place, log = arguments.place("checkpoint", checkpoint), log_table(given.status)
-    own = (given.ddl, given.dead_letters, given.quarantined_in, given.status, log, given.watermarks, place)
-    known = KnownTargets(Targets(target, filter(None, own), given.companions), given)
+    known = KnownTargets(given.targets(target, arguments.place("checkpoint", checkpoint)), given)
     if rows:
         create_targets(messages.sparkSession, rows, known)
     apply = Replicator(known)

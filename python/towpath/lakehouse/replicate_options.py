@@ -14,7 +14,7 @@ from towpath.lakehouse import arguments
 from towpath.lakehouse.merging.tasks import AUTO, SPARK, available
 from towpath.lakehouse.rules.column_rules import ColumnRules
 from towpath.lakehouse.tables.tables import TableSettings
-from towpath.lakehouse.tables.targets import COMPANIONS, suffixed
+from towpath.lakehouse.tables.targets import COMPANIONS, Target, Targets, suffixed
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class ReplicateOptions:
     """Whether no change was applied before, though newer ones may have been: they are processed again."""
 
     @classmethod
-    def of(cls, dialect: Dialect, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:
+    def of(cls, dialect: Dialect | None, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:
         """Check what a user gave.
 
         Args:
-            dialect: The dialect.
+            dialect: The dialect; None: "auto".
             options: Arguments of the decoders of all tables.
             **given: The other arguments of a function; those that are no fields are left out. A field that is not
                 given has its default.
@@ -103,22 +103,27 @@ class ReplicateOptions:
         """
         checks = {one.name: (one.metadata["check"], one.default) for one in fields(cls) if "check" in one.metadata}
         checked = {name: check(name, given.get(name, default)) for name, (check, default) in checks.items()}
-        found = cls(dialect=dialect, decoder=options, report=given.get("report"), **checked)
+        found = cls(dialect=dialect or "auto", decoder=options, report=given.get("report"), **checked)
         if found.columns and not found.status:
             raise ValueError("columns: give status too: the table beside it remembers which columns have been renamed")
         arguments.check_names(options, [one.name for one in fields(cls)])
-        arguments.check_decoders(dialect, options, found.schemas, found.table_options)
+        arguments.check_decoders(found.dialect, options, found.schemas, found.table_options)
         return found
-
-    @property
-    def companions(self) -> Sequence[str]:
-        """Suffixes of the tables that targets have beside them."""
-        return COMPANIONS if self.history else ("tombstones",)
 
     @property
     def quarantined_in(self) -> str | None:
         """The table of quarantined messages: the given one, or that next to the dead letters."""
         return self.quarantine or (self.dead_letters and suffixed(self.dead_letters, "_quarantine"))
+
+    @property
+    def log(self) -> str | None:
+        """The table of the log of statements, next to that of states."""
+        return self.status and suffixed(self.status, "_statements")
+
+    def targets(self, target: Target, *places: str | None) -> Targets:
+        """Return the target of each table, which is at none of the tables of the query, or of more places."""
+        own = (self.ddl, self.dead_letters, self.quarantined_in, self.status, self.log, self.watermarks, *places)
+        return Targets(target, filter(None, own), COMPANIONS if self.history else ("tombstones",))
 
     @property
     def settings(self) -> TableSettings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from towpath.lakehouse.seen.status import NO_BATCH
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, any_of, column, comma_separated, now, sql, string
-from towpath.lakehouse.tables.targets import Target, Targets
+from towpath.lakehouse.tables.targets import Target
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -84,21 +83,7 @@ def reprocess(
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
-    given = ReplicateOptions.of(
-        dialect or "auto",
-        options,
-        keys=keys,
-        schemas=schemas,
-        table_options=table_options,
-        columns=columns,
-        dead_letters=dead_letters,
-        quarantine=quarantine,
-        status=status,
-        history=history,
-        soft_deletes=soft_deletes,
-        evolve=evolve,
-        parallelism=parallelism,
-    )
+    given = ReplicateOptions.of(**locals())
     # The query may remember what was deleted for longer.
     given = replace(given, keyless=AS_STORED, forget_after=None, waited=True)
     dead_letters, status = given.dead_letters, given.status
@@ -107,7 +92,6 @@ def reprocess(
     started, asides = now(spark), [Aside(one) for one in (dead_letters, quarantine) if one]
     chosen = _chosen(tables, any_table=target is not None)
     waiting = {one: rows for one in asides if (rows := one.waiting(spark, chosen)) is not None}
-    existing = [one.table for one in waiting]
     recorded = {one: _recorded(rows) for one, rows in waiting.items()}
     origins_of = {one.table: _origins(rows) for one, rows in waiting.items()}
     origins = {origin for found in origins_of.values() for origin in found}
@@ -115,12 +99,12 @@ def reprocess(
     for found in {dialect or origin["dialect"] for origin in origins}:
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
         targets = target or _stored_targets(of_dialect)
-        left |= _without_target(of_dialect, Targets(targets, existing, given.companions))
-        of_query = replace(given, dialect=found or "auto")
-        apply = Replicator(KnownTargets(Targets(targets, existing, given.companions), of_query, since=started))
+        known = KnownTargets(given.targets(targets), replace(given, dialect=found or "auto"), since=started)
+        apply = Replicator(known)
         messages = _union(_messages(rows, None if dialect else found) for rows in waiting.values())
         apply(read_envelopes(messages, found or "auto", None, **options), NO_BATCH)
         apply.delete_gone(spark)
+        left |= {_name(one) for one in of_dialect if one["table"] and known.is_skipped(_name(one))}
     for database, name in left:
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
@@ -144,16 +128,6 @@ def _name(origin: Row) -> _Name:
 def _stored_targets(origins: Iterable[Row]) -> dict[tuple[str, str], str]:
     """The target of each table when its changes were stored. One that was refused has none."""
     return {(one["database"] or "", one["table"]): one["target"] for one in origins if one["table"] and one["target"]}
-
-
-def _without_target(origins: Iterable[Row], targets: Targets) -> set[_Name]:
-    """The tables whose changes nothing applies. They had a target when they were stored, or one that was refused."""
-    left = set()
-    for one in origins:
-        with suppress(ValueError):  # the target is refused: its messages are quarantined again
-            if one["table"] and targets(*_name(one)) is None:
-                left.add(_name(one))
-    return left
 
 
 def _chosen(tables: Sequence[str] | None, *, any_table: bool) -> Sql:

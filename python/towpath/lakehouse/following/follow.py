@@ -126,7 +126,9 @@ class Follower:
             if not tables:
                 shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
                 _log.warning("a statement that names no table is not followed: %s: %s", *shown)
-            yield from (TableStatus(*one, None, STALE, action.reason) for one in tables if not self._is_skipped(one))
+            yield from (
+                TableStatus(*one, None, STALE, action.reason) for one in tables if not self.known.is_skipped(one)
+            )
         elif isinstance(action, RenameTable):
             yield from TableRenames(self.spark, self.known).follow(action, statement)
         elif tables and (target := self.known.of_names(*tables[0])) is not None:
@@ -147,13 +149,6 @@ class Follower:
                 yield TableStatus(*name, None, STALE, reason)
             if not isinstance(action, DropColumn) and self._is_unlabelled(target):
                 yield TableStatus(*name, None, STALE, _UNLABELLED)
-
-    def _is_skipped(self, name: Name) -> bool:
-        """Whether a table is not replicated, so that no statement makes it stale."""
-        try:
-            return self.known.of_names(*name) is None
-        except ValueError:  # a template needs what the statement does not say
-            return False
 
     def _is_unlabelled(self, target: str) -> bool:
         """Whether some rows of a target do not say of which of its tables they are."""

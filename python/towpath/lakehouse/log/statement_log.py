@@ -27,7 +27,6 @@ from towpath.lakehouse.statements import CreateTable
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import table as sql_table
 from towpath.lakehouse.tables.tables import schema_of
-from towpath.lakehouse.tables.targets import suffixed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -223,8 +222,3 @@ class _Entry:
         if found is None:  # the log has statements with a text or changes only
             raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
         return without_databases(found, self.tables)
-
-
-def log_table(status: str | None) -> str | None:
-    """Return the table of the log, which is beside the table of states."""
-    return suffixed(status, "_statements") if status else None

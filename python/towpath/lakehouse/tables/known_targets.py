@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.following.small_target import SmallTarget
 from towpath.lakehouse.history import append_truncate
 from towpath.lakehouse.log.ordered_statements import Place, Statement
-from towpath.lakehouse.log.statement_log import StatementLog, log_table
+from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.merging.tasks import TaskMerges
@@ -56,7 +56,7 @@ class KnownTargets:
         self.options = options
         self.in_tasks = TaskMerges(options.merge, storage=options.storage_options)
         """Which targets may be written with delta-rs."""
-        self.log = log or StatementLog(log_table(options.status), self.in_tasks)
+        self.log = log or StatementLog(options.log, self.in_tasks)
         self.status = StatusTable(options.status, self.in_tasks)
         self.dead_letters = Aside(options.dead_letters, since) if options.dead_letters else None
         quarantine = None if rebuilt else options.quarantined_in
@@ -130,6 +130,13 @@ class KnownTargets:
             return self.of_names(*name)
         except ValueError:
             return None
+
+    def is_skipped(self, name: tuple[str | None, str]) -> bool:
+        """Whether a table is not replicated. One whose target is refused, or not known, is not skipped."""
+        try:
+            return self._targets(*name) is None
+        except ValueError:
+            return False
 
     def of_other_case(
         self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
