@@ -48,6 +48,15 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
 
 
+def test_the_batch_of_the_query_stays(topic, spark):
+    """A rebuild is no batch of the query, to which `last_batch` belongs."""
+    first = canal(0, "INSERT", "a", row(1, "x"))
+    topic.replicate(first)
+    spark.sql(f"UPDATE {topic.sql_name('status')} SET last_batch = 7")
+    rebuild(topic, first)
+    assert topic.states()["a"]["last_batch"] == 7
+
+
 def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypatch):
     """The rebuild follows it in the new target, and what the query says meanwhile stays said."""
     first, added = canal(0, "INSERT", "a", row(1, "x")), "ALTER TABLE a ADD COLUMN n int DEFAULT 5"

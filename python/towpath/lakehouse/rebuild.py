@@ -150,7 +150,7 @@ def rebuild(
         replicator.delete_gone(spark)
         return replicator
 
-    known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)], 0)
+    known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)])
     log.add_created(spark, name)
     _build(spark, place, snapshot, apply, others)
     apply(place).follow(spark, log.read_new(spark))  # what came meanwhile
@@ -158,7 +158,7 @@ def rebuild(
         Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
     # What the query says meanwhile may be true of the new target, too.
     known.status.set_ok(spark, [name], (STALE,), reason=REBUILT)
-    known.status.write(spark, stale, 0)
+    known.status.write(spark, stale)
 
 
 def _build(
