@@ -13,7 +13,7 @@ from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
-from towpath.lakehouse.reading.changes import REQUIRED, has_offsets, structured
+from towpath.lakehouse.reading.changes import has_offsets, structured
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside
 from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus
@@ -104,8 +104,7 @@ def apply_changes(
             rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
             without loss. The last two are known in a batch: a stream's query fails with them.
     """
-    arguments.frame("changes", changes)
-    query = arguments.query(changes, checkpoint, trigger, query_name, writer_options)
+    query = arguments.query("changes", changes, checkpoint, trigger, query_name, writer_options)
     apply = applier(
         target,
         keys,
@@ -148,9 +147,7 @@ class ForEachBatch:
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of decoded changes."""
-        missing = [name for name in REQUIRED if name not in batch.columns]
-        if missing:
-            raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
+        arguments.check_decoded(batch)
         changes = structured(batch)
         if not has_offsets(batch):
             _check_order(changes, self._target)

@@ -13,9 +13,8 @@ from towpath.arguments import ValueOptions
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.arguments import Place, Snapshot
     from towpath.lakehouse.seen.status import TableStatus
-    from towpath.lakehouse.snapshots import Snapshot
 
 OnTableError = Literal["quarantine", "fail"]
 DdlPolicy = Literal["follow", "ignore"]

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from towpath.literals import Dialect
 
+    Snapshot = DataFrame | Callable[[], DataFrame]
+    """The rows of a table, or a function that returns them; it is called only if the target does not exist."""
+
 Place = str | os.PathLike[str]
 """A path, or the name of a table."""
 
@@ -98,32 +101,23 @@ def target(value: Any) -> str:
     return str(_check(bool, _PLACE)("target", table("target", value)))
 
 
-def by_name(name: str, value: Any, example: str) -> dict[str, Any]:
-    """A mapping whose keys are names, such as those of tables; the example is for the error. None is an empty one."""
+def by_name(name: str, value: Any, example: str, check: Check = lambda _, value: value) -> dict[str, Any]:
+    """A mapping from names to what another check returns; the example is for the error. None is an empty mapping."""
     if value is None:
         return {}
-    if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
-        return dict(value)
-    raise ValueError(f"{name}: expected a mapping such as {example}, not {value!r}")
-
-
-def by_table(name: str, value: Any, example: str, check: Check) -> dict[str, Any]:
-    """A mapping from "database.table" to what another check returns; `example` is what one table may have."""
-    found = by_name(name, value, f'{{"shop.orders": {example}}}')
-    return {table: check(f"{name}: {table}", one) for table, one in found.items()}
+    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+        raise ValueError(f"{name}: expected a mapping such as {example}, not {value!r}")
+    return {key: check(f"{name}: {key}", one) for key, one in value.items()}
 
 
 def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
     """A mapping from "database.table" to the names of columns."""
-    return by_table(name, value, '["id"]', columns)
+    return by_name(name, value, '{"shop.orders": ["id"]}', columns)
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
     """Properties of tables, or options of a writer: a mapping from texts to texts."""
-    found = by_name(name, value, '{"name": "value"}')
-    for key, one in found.items():
-        _check(lambda value: isinstance(value, str), "a text")(f"{name}: {key}", one)
-    return found
+    return by_name(name, value, '{"name": "value"}', _check(lambda value: isinstance(value, str), "a text"))
 
 
 def frame(name: str, value: Any) -> DataFrame:
@@ -153,11 +147,25 @@ def check_snapshot(name: str, value: Any) -> DataFrame:
     return found
 
 
-def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | None) -> None:
-    """Look at the columns of a frame that `apply_changes` gets, and at what orders a stream's changes."""
+def snapshots(name: str, value: Any) -> dict[str, Snapshot]:
+    """A mapping from "database.table" to batch DataFrames, or to functions that return them."""
+
+    def check(name: str, rows: Any) -> Snapshot:
+        return rows if callable(rows) else check_snapshot(name, rows)
+
+    return by_name(name, value, '{"shop.orders": frame}', check)
+
+
+def check_decoded(changes: DataFrame) -> None:
+    """Look at the columns that changes of any table have."""
     missing = [name for name in REQUIRED if name not in changes.columns]
     if missing:
         raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
+
+
+def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | None) -> None:
+    """Look at the columns of a frame that `apply_changes` gets, and at what orders a stream's changes."""
+    check_decoded(changes)
     if changes.isStreaming and not has_offsets(changes):
         raise ValueError(
             "changes: nothing orders a stream's changes across its batches: decode with "
@@ -197,7 +205,8 @@ class Query:
 
 
 def query(
-    given: DataFrame,
+    name: str,
+    value: Any,
     checkpoint: Place | None,
     trigger: Mapping[str, Any] | None,
     query_name: str | None,
@@ -211,10 +220,10 @@ def query(
         text_or_none("query_name", query_name),
         texts("writer_options", writer_options),
     )
-    if not given.isStreaming:
-        for name, value in own.items():
-            if value is not None:
-                raise ValueError(f"{name}: the DataFrame is a batch, not a stream, and has no query")
+    if not frame(name, value).isStreaming:
+        for given, one in own.items():
+            if one is not None:
+                raise ValueError(f"{given}: the DataFrame is a batch, not a stream, and has no query")
         return None
     if not found.checkpoint:
         raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")

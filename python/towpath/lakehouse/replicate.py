@@ -12,7 +12,7 @@ from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.reading.batch_messages import in_few_tasks
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.snapshots import checked_snapshots, create_targets
+from towpath.lakehouse.snapshots import create_targets
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.targets import Target
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
         OfTopics,
         OnTableError,
     )
-    from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.arguments import Place, Snapshot
     from towpath.lakehouse.seen.status import TableStatus
-    from towpath.lakehouse.snapshots import Snapshot
     from towpath.literals import Dialect
 
 
@@ -174,16 +173,13 @@ def replicate(
             something could not be decoded and there is no table for dead letters.
     """
     given = ReplicateOptions.of(**locals())
-    arguments.triggers(trigger)
-    rows = checked_snapshots(snapshots)
-    arguments.frame("messages", messages)
-    query = arguments.query(messages, checkpoint, trigger, query_name, writer_options)
+    query = arguments.query("messages", messages, checkpoint, trigger, query_name, writer_options)
     arguments.check_age(messages.sparkSession, forget_after)
     # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     known = KnownTargets(given.targets(target, arguments.place("checkpoint", checkpoint)), given)
-    if rows:
-        create_targets(messages.sparkSession, rows, known)
+    if given.snapshots:
+        create_targets(messages.sparkSession, known)
     apply = Replicator(known)
     if metrics is not None:
         return for_each_batch(events, apply, query)

@@ -20,6 +20,7 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from towpath.lakehouse.arguments import Snapshot
     from towpath.lakehouse.seen.status import TableStatus
     from towpath.literals import Dialect
 
@@ -41,13 +42,14 @@ def _texts(name: str, value: Any) -> dict[str, str] | None:
     return None if value is None else arguments.texts(name, value)
 
 
-def _by_table(example: str) -> arguments.Check:
-    return lambda name, value: arguments.by_name(name, value, f'{{"shop.orders": {example}}}')
+def _by_name(example: str) -> arguments.Check:
+    return partial(arguments.by_name, example=example)
 
 
 def _rules(name: str, value: Any) -> dict[str, ColumnRules]:
-    example = '{"exclude": ["phone"]}'
-    found = arguments.by_table(name, value, example, partial(arguments.by_name, example=example))
+    found = arguments.by_name(
+        name, value, '{"shop.orders": {"exclude": ["phone"]}}', _by_name('{"exclude": ["phone"]}')
+    )
     return {table: ColumnRules.of(table, one) for table, one in found.items()}
 
 
@@ -62,8 +64,9 @@ class ReplicateOptions:
     decoder: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the decoders of all tables."""
     keys: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
-    schemas: Mapping[str, str | StructType] = _argument(_by_table('"id bigint"'))
-    table_options: Mapping[str, Mapping[str, Any]] = _argument(_by_table('{"zero_date": "error"}'))
+    schemas: Mapping[str, str | StructType] = _argument(_by_name('{"shop.orders": "id bigint"}'))
+    table_options: Mapping[str, Mapping[str, Any]] = _argument(_by_name('{"shop.orders": {"zero_date": "error"}}'))
+    snapshots: Mapping[str, Snapshot] = _argument(arguments.snapshots)
     columns: Mapping[str, ColumnRules] = _argument(_rules)
     ddl: str | None = _argument(arguments.table)
     dead_letters: str | None = _argument(arguments.table)

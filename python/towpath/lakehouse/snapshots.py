@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from towpath.lakehouse.arguments import by_name, check_snapshot
+from towpath.lakehouse.arguments import check_snapshot
 from towpath.lakehouse.merging.jobs import in_parallel, session_settings
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.replicate_options import columns_of
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    Snapshot = DataFrame | Callable[[], DataFrame]
-    """The rows of a table, or a function that returns them; it is called only if the target does not exist."""
+    from towpath.lakehouse.arguments import Snapshot
 
 _log = logging.getLogger("towpath.spark")
 
 
-def create_targets(spark: SparkSession, snapshots: Mapping[str, Snapshot], known: KnownTargets) -> None:
-    """Create the targets of tables that do not exist, and write their states.
+def create_targets(spark: SparkSession, known: KnownTargets) -> None:
+    """Create the targets that do not exist of tables with a snapshot, and write their states.
 
     Raises:
         ValueError: A table has no target, or its snapshot lacks a column.
     """
     known.begin(spark)
+    snapshots = known.options.snapshots
     places = {name: known.of_names(*split_name(name)) for name in snapshots}
     for name, place in places.items():
         if place is None:
@@ -80,19 +79,6 @@ def _rows(spark: SparkSession, name: str, given: Snapshot, known: KnownTargets) 
         raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
     of_schema = rows.select(*map(column, schema.names))
     return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
-
-
-def checked_snapshots(value: Any) -> dict[str, Snapshot]:
-    """The argument `snapshots`.
-
-    Raises:
-        ValueError: It is not a mapping from tables to batch DataFrames, or functions.
-    """
-    found: dict[str, Snapshot] = by_name("snapshots", value, '{"shop.orders": frame}')
-    for name, rows in found.items():
-        if not callable(rows):
-            check_snapshot(f"snapshots: {name}", rows)
-    return found
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:
