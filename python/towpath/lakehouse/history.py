@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.merging.rows import REJECTED, ROW, Applied, is_rejected
 from towpath.lakehouse.order.order import is_newer, not_before, with_order
-from towpath.lakehouse.reading.batch_messages import computed
 from towpath.lakehouse.reading.changes import COLUMNS
-from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string, table
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
+    append_new,
     create_or_evolve,
     create_with,
     free_name,
@@ -204,14 +203,10 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
     if existing is None and create_with(spark, target, rows, settings):
         return
     create_or_evolve(spark, target, rows.schema, settings=settings)
-    known = spark.read.table(table(target))
-    offset = column(names.order, "offset")
-    if first is not None and last is not None:  # statistics then say which files to read
-        known = known.filter(Sql(f"{offset} BETWEEN {first} AND {last}"))
-    same = (sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE)
-    new = rows.alias("s").join(known.alias("t"), expressions(spark)(" AND ".join(same)), "left_anti")
-    with ExitStack() as held:  # without reading the table that is written, so that OPTIMIZE does not conflict
-        append(spark, target, computed(new, held, in_driver=False))
+    same = Sql(" AND ".join(sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE))
+    # Statistics then say which files to read.
+    counts = Sql("true" if first is None else f"{column(names.order, 'offset')} BETWEEN {first} AND {last}")
+    append_new(rows, target, same, counts)
 
 
 def _values(spark: SparkSession, names: _Names) -> list[Column]:

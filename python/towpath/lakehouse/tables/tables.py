@@ -402,14 +402,16 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
 
 def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
     """Append rows to a table, which is created if needed, without those whose identity a row of it has that counts."""
+    create_or_evolve(rows.sparkSession, target, rows.schema)
+    append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts or Sql("true"))
+
+
+def append_new(rows: DataFrame, target: str, same: Sql, counts: Sql) -> None:
+    """Append those of the rows `s` to a table that are not the same as a row `t` of it that counts."""
     spark = rows.sparkSession
-    create_or_evolve(spark, target, rows.schema)
-    known = spark.read.table(table(target))
-    if counts is not None:
-        known = known.filter(counts)
-    same = expressions(spark)(equal_columns(identity))
-    new = rows.dropDuplicates(list(identity)).alias("s").join(known.alias("t"), same, "left_anti")
-    # A MERGE reads the table that it writes, so a query that writes it more often would let it fail again and again.
+    known = spark.read.table(table(target)).filter(counts).alias("t")
+    new = rows.alias("s").join(known, expressions(spark)(same), "left_anti")
+    # A statement that reads the table which it writes conflicts with every other writer, and with OPTIMIZE.
     with ExitStack() as held:
         append(spark, target, computed(new, held, in_driver=False))
 
