@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from towpath.lakehouse.arguments import Snapshot
     from towpath.lakehouse.seen.status import TableStatus
     from towpath.literals import Dialect
-
-
-AS_STORED = "as stored"
-"""For `keyless`: a target that is a history stays one, and no other table becomes one."""
 
 
 def _argument(check: arguments.Check, default: Any = None, *, is_secret: bool = False) -> Any:
@@ -88,8 +85,8 @@ class ReplicateOptions:
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
     optimize_every: int | None = _argument(arguments.count_or_none, 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
-    waited: bool = False
-    """Whether no change was applied before, though newer ones may have been: they are processed again."""
+    waited: datetime | None = None
+    """The time before which the changes were put aside, though newer ones may have been applied. None: none waited."""
 
     @classmethod
     def of(cls, dialect: Dialect | None, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:

@@ -12,7 +12,7 @@ from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.reading.changes import MESSAGE
 from towpath.lakehouse.reading.envelopes import read_envelopes
-from towpath.lakehouse.replicate_options import AS_STORED, ReplicateOptions
+from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside, is_of
 from towpath.lakehouse.seen.status import NO_BATCH
 from towpath.lakehouse.seen.status_table import StatusTable
@@ -85,11 +85,11 @@ def reprocess(
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
     given = ReplicateOptions.of(**locals())
     # The query may remember what was deleted for longer.
-    given = replace(given, keyless=AS_STORED, forget_after=None, waited=True)
+    given = replace(given, forget_after=None, waited=now(spark))
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantined_in or ""  # one of both is named
     tables = None if tables is None else arguments.columns("tables", tables)
-    started, asides = now(spark), [Aside(one) for one in (dead_letters, quarantine) if one]
+    asides = [Aside(one) for one in (dead_letters, quarantine) if one]
     chosen = _chosen(tables, any_table=target is not None)
     waiting = {one: rows for one in asides if (rows := one.waiting(spark, chosen)) is not None}
     recorded = {one: _recorded(rows) for one, rows in waiting.items()}
@@ -99,7 +99,7 @@ def reprocess(
     for found in {dialect or origin["dialect"] for origin in origins}:
         of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
         targets = target or _stored_targets(of_dialect)
-        known = KnownTargets(given.targets(targets), replace(given, dialect=found or "auto"), since=started)
+        known = KnownTargets(given.targets(targets), replace(given, dialect=found or "auto"))
         apply = Replicator(known)
         messages = _union(_messages(rows, None if dialect else found) for rows in waiting.values())
         apply(read_envelopes(messages, found or "auto", None, **options), NO_BATCH)

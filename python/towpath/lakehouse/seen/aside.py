@@ -74,8 +74,7 @@ class Origin:
         """Its fields as constants."""
         from pyspark.sql import functions as f
 
-        fields = {"database": self.database, "table": self.table, "target": self.target, "dialect": self.dialect}
-        return [f.lit(value).cast("string").alias(name) for name, value in fields.items()]
+        return [f.lit(value).cast("string").alias(name) for name, value in vars(self).items()]
 
 
 def write_dead_letters(

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.small_target import SmallTarget
@@ -41,7 +40,6 @@ class KnownTargets:
         targets: Targets,
         options: ReplicateOptions,
         log: StatementLog | None = None,
-        since: datetime | None = None,
         rebuilt: str | None = None,
     ) -> None:
         """Know nothing yet.
@@ -50,7 +48,6 @@ class KnownTargets:
             targets: The target of each source table.
             options: The arguments.
             log: The statements that were read; None: those beside `status`.
-            since: What is put aside before this time is processed again.
             rebuilt: The target that is rebuilt beside it. Then nothing is put into quarantine.
         """
         self.options = options
@@ -58,9 +55,9 @@ class KnownTargets:
         """Which targets may be written with delta-rs."""
         self.log = log or StatementLog(options.log, self.in_tasks)
         self.status = StatusTable(options.status, self.in_tasks)
-        self.dead_letters = Aside(options.dead_letters, since) if options.dead_letters else None
+        self.dead_letters = Aside(options.dead_letters, options.waited) if options.dead_letters else None
         quarantine = None if rebuilt else options.quarantined_in
-        self.quarantine = Aside(quarantine, since) if quarantine else None
+        self.quarantine = Aside(quarantine, options.waited) if quarantine else None
         self.sources: set[tuple[str, str]] = set()
         """The tables that this process has applied."""
         self.written: set[str] = set()
@@ -154,7 +151,7 @@ class KnownTargets:
 
     def may_lack(self, spark: SparkSession, target: str) -> bool:
         """Whether changes waited that are older than updates of some columns of a target may be."""
-        return self.options.waited and self.table(target).properties(spark).get(PARTIAL) == "true"
+        return self.options.waited is not None and self.table(target).properties(spark).get(PARTIAL) == "true"
 
     @property
     def follows(self) -> bool:

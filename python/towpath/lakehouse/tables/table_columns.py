@@ -14,7 +14,7 @@ from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.reading.changes import ChangeDecoder, ChangeReader, change_schema
 from towpath.lakehouse.reading.declarations import Declaration, declared_columns, declared_key
 from towpath.lakehouse.reading.source_tables import SourceTable
-from towpath.lakehouse.replicate_options import AS_STORED, columns_of
+from towpath.lakehouse.replicate_options import columns_of
 from towpath.lakehouse.rules.column_rules import TableRules
 from towpath.lakehouse.rules.protection import rule_of
 from towpath.lakehouse.statements import Column
@@ -78,9 +78,10 @@ class TableColumns:
     @property
     def are_appended(self) -> bool:
         """Whether each change of the table is a row of its target, since it has no key."""
-        keyless = self._options.keyless
-        may_be = keyless == "append" or (keyless == AS_STORED and self._stored_key == [])
-        return may_be and not self.has_key
+        if self.has_key:
+            return False
+        # What waited is applied without the argument `keyless` of its query.
+        return self._stored_key == [] if self._options.waited else self._options.keyless == "append"
 
     @cached_property
     def key(self) -> list[str]:
@@ -146,7 +147,7 @@ class TableColumns:
             {**self._options.decoder, **of_table, **self._table.filter_options()},
             self._table.name_key,
             self._in_messages(self._undeclared_key()),
-            keeps_messages=self._options.waited,
+            keeps_messages=self._options.waited is not None,
             label=source_name(*name) if self._known.may_share else None,
         )
 
