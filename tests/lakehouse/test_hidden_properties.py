@@ -4,7 +4,7 @@ import pytest
 
 from lake_topic import Topic, canal
 from spark_rows import of_spark
-from towpath.lakehouse.tables.tables import table_properties
+from towpath.lakehouse.tables.target_properties import table_properties
 
 
 @pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])

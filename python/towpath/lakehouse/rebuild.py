@@ -17,7 +17,6 @@ from towpath.lakehouse.seen.status import REBUILT, STALE, TableStatus
 from towpath.lakehouse.snapshots import as_oldest
 from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.property_texts import OWN
 from towpath.lakehouse.tables.sql import now, sql, table
 from towpath.lakehouse.tables.tables import (
     TableSettings,
@@ -25,13 +24,8 @@ from towpath.lakehouse.tables.tables import (
     create_with,
     replace_with,
     schema_of,
-    settings_of,
 )
-from towpath.lakehouse.tables.target_properties import (
-    KEY,
-    PARTIAL,
-    SOURCE,
-)
+from towpath.lakehouse.tables.target_properties import KEY, OWN, PARTIAL, SOURCE, settings_of
 from towpath.lakehouse.tables.target_rows import other_rows
 from towpath.lakehouse.tables.targets import Target, argument_name, companion, sibling, split_name
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from towpath.lakehouse.tables.property_texts import HIDDEN, hidden, read, written
+from towpath.lakehouse.tables.target_properties import HIDDEN, hidden, read, written
 
 # Spark's own defaults: core/.../internal/config/package.scala, and SQLConf.
 SPARKS = ["(?i)secret|password|token|access[.]?key", "(?i)url"]

@@ -21,10 +21,9 @@ from towpath.lakehouse.tables.tables import (
     order_column,
     replace_with,
     schema_of,
-    settings_of,
     temporary_view,
 )
-from towpath.lakehouse.tables.target_properties import KEY, SOURCE
+from towpath.lakehouse.tables.target_properties import KEY, SOURCE, settings_of
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, has_row, one_row, other_rows
 from towpath.lakehouse.tables.targets import companion, source_name
 

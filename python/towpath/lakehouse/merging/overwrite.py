@@ -17,7 +17,7 @@ from towpath.lakehouse.reading.batch_messages import in_few_tasks
 from towpath.lakehouse.tables.formats import ICEBERG, format_of
 from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of
 from towpath.lakehouse.tables.sql import Sql, comma_separated, execute, sql, string, table
-from towpath.lakehouse.tables.tables import table_properties
+from towpath.lakehouse.tables.target_properties import table_properties
 from towpath.printable import printable
 
 if TYPE_CHECKING:

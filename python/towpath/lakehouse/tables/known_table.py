@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.tables import property_texts
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     create_or_evolve,
     order_column,
     schema_of,
-    set_properties,
-    table_properties,
 )
-from towpath.lakehouse.tables.target_properties import KEY
+from towpath.lakehouse.tables.target_properties import KEY, read, set_properties, table_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +58,7 @@ class KnownTable:
 
     def learn(self, properties: Mapping[str, str]) -> None:
         """Know the properties as they are written."""
-        self._properties = self._properties or property_texts.read(properties)
+        self._properties = self._properties or read(properties)
 
     def forget(self) -> None:
         """Read all of it again, since somebody else may have changed the table."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NewType
 
@@ -60,12 +60,6 @@ def definitions(fields: Iterable[StructField]) -> Sql:
     """Column definitions: names and types."""
     types = ((column(field.name), Sql(field.dataType.simpleString())) for field in fields)
     return comma_separated(sql("{name} {type}", name=name, type=type_) for name, type_ in types)
-
-
-def properties(values: Mapping[str, str]) -> Sql:
-    """Table properties."""
-    pairs = ((string(name), string(value)) for name, value in values.items())
-    return comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in pairs)
 
 
 def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *actions: Sql) -> int | None:

@@ -17,9 +17,7 @@ from zlib import crc32
 from towpath.lakehouse.merging.retries import is_being_created, with_retries
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.batch_messages import computed
-from towpath.lakehouse.tables import property_texts
-from towpath.lakehouse.tables.formats import DELTA, Format, delta_detail, format_of
-from towpath.lakehouse.tables.property_texts import HIDDEN, OWN
+from towpath.lakehouse.tables.formats import DELTA, Format, format_of
 from towpath.lakehouse.tables.sessions import hadoop_path
 from towpath.lakehouse.tables.sql import (
     Sql,
@@ -29,10 +27,10 @@ from towpath.lakehouse.tables.sql import (
     equal_columns,
     execute,
     expressions,
-    properties,
     sql,
     table,
 )
+from towpath.lakehouse.tables.target_properties import definitions_of, set_properties, table_properties
 from towpath.lakehouse.tables.targets import is_path
 
 if TYPE_CHECKING:
@@ -278,9 +276,7 @@ def _leaves(data_type: DataType) -> int:
 
 def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql:
     template = "USING {format} {layout}TBLPROPERTIES ({properties})" if settings else "USING {format} {layout}"
-    return sql(
-        template, format=Sql(of_target.name), layout=layout, properties=properties(property_texts.written(settings))
-    )
+    return sql(template, format=Sql(of_target.name), layout=layout, properties=definitions_of(settings))
 
 
 def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
@@ -288,36 +284,6 @@ def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
     required = {**format_of(spark, target).required, **more}
     if not required.items() <= table_properties(spark, target).items():
         set_properties(spark, target, required)
-
-
-def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) -> None:
-    """Set properties of a table."""
-    written = properties(property_texts.written(values))
-    _alter(spark, target, sql("SET TBLPROPERTIES ({properties})", properties=written))
-
-
-def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
-    """The properties of a table.
-
-    Raises:
-        ValueError: Spark hides one of towpath's.
-    """
-    shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
-    found = {row["key"]: row["value"] for row in shown}
-    if property_texts.hidden(found) and format_of(spark, target) is DELTA:  # by settings of the session
-        found |= delta_detail(spark, target)["properties"]
-    if names := property_texts.hidden(found):
-        raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
-    return property_texts.read(found)
-
-
-def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]:
-    """The properties of a table that may be given to another one."""
-    of_target = format_of(spark, target)
-    found = table_properties(spark, source).items()
-    return {
-        name: text for name, text in found if text != HIDDEN and (name.startswith(OWN) or of_target.is_setting(name))
-    }
 
 
 def _alter(spark: SparkSession, target: str, change: Sql) -> None:
