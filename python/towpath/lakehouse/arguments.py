@@ -53,8 +53,9 @@ def _check(is_right: Callable[[Any], bool], expected: str, converted: Callable[[
     return check
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
+def or_none(check: Check) -> Check:
+    """Make a check that allows None."""
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def _is_count(value: Any) -> bool:
@@ -68,8 +69,7 @@ def _are_columns(value: Any) -> bool:
 
 
 flag = _check(lambda value: isinstance(value, bool), "True or False")
-text = _check(_is_text, "a text")
-text_or_none = _check(lambda value: value is None or _is_text(value), "a text")
+text = _check(lambda value: isinstance(value, str) and value != "", "a text")
 count = _check(_is_count, "a number from 1 on")
 count_or_none = _check(lambda value: value is None or _is_count(value), "a number from 1 on or None")
 columns = _check(_are_columns, 'a list of columns such as ["id"]', lambda value: list(value or ()))
@@ -82,11 +82,7 @@ names = _check(
 
 _PLACE = "a path or the name of a table"
 
-place = _check(
-    lambda value: value is None or isinstance(value, str | os.PathLike),
-    _PLACE,
-    lambda value: None if value is None else os.fspath(value),
-)
+place = or_none(_check(lambda value: isinstance(value, str | os.PathLike), _PLACE, os.fspath))
 """A path or the name of a table as text, or None."""
 
 
@@ -217,7 +213,7 @@ def query(
     found = Query(
         place("checkpoint", checkpoint) or "",
         triggers(trigger),
-        text_or_none("query_name", query_name),
+        or_none(text)("query_name", query_name),
         texts("writer_options", writer_options),
     )
     if not frame(name, value).isStreaming:

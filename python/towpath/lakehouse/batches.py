@@ -34,10 +34,11 @@ from towpath.lakehouse.seen.status import TableResult, TableStatus, by_table
 from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.own_table import LogTable
+from towpath.lakehouse.tables.sql import column
 from towpath.lakehouse.tables.tables import schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 _LATE = "the statement was read after a later one about the table: older rows may lack its changes"
@@ -136,14 +137,7 @@ class Replicator:
     def _apply_rows(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int, changed: Sequence[SourceTable] = ()
     ) -> list[TableResult]:
-        """Apply the rows of tables.
-
-        Args:
-            batch: The events.
-            tables: The tables that no statement of the batch changes.
-            batch_id: The number of the batch.
-            changed: The other tables.
-        """
+        """Apply the rows of tables; `changed`: those that a statement of the batch changes."""
         follows = self._known.follows
         results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
@@ -187,8 +181,8 @@ class Replicator:
 
     def _late(self, statement: Statement) -> list[TableStatus]:
         """The states of tables about which a later statement was followed already."""
-        targets = {name: self._known.find(name) for name in sorted(statement.tables)}
-        return [TableStatus.stale(name, target, _LATE, statement.text) for name, target in targets.items() if target]
+        targets = ((name, self._known.find(name)) for name in sorted(statement.tables))
+        return [TableStatus.stale(name, target, _LATE, statement.text) for name, target in targets if target]
 
     def _route(self, batch: BatchEvents, tables: list[SourceTable], batch_id: int) -> list[TableResult]:
         """Apply rows that may be older than statements about their tables."""
@@ -267,12 +261,6 @@ class Replicator:
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:
         if self._ddl and any(row["kind"] == DDL for row in found):
-            statements = events.filter(f"kind = '{DDL}'").select(*_statement())
-            self._ddl.append(events.sparkSession, statements)
-
-
-def _statement() -> list[Column]:
-    from pyspark.sql import functions as f
-
-    names = [*PLACE, "row", "database", "table", "event_time", "sql", "table_changes"]
-    return [*map(f.col, names), f.col("source.operation").alias("operation")]
+            names = [*PLACE, "row", "database", "table", "event_time", "sql", "table_changes"]
+            columns = (*map(column, names), "source.operation AS operation")
+            self._ddl.append(events.sparkSession, events.filter(f"kind = '{DDL}'").selectExpr(*columns))

@@ -35,10 +35,6 @@ def _one_of(*allowed: str) -> arguments.Check:
     return lambda name, value: arguments.one_of(name, value, allowed)
 
 
-def _texts(name: str, value: Any) -> dict[str, str] | None:
-    return None if value is None else arguments.texts(name, value)
-
-
 def _by_name(example: str) -> arguments.Check:
     return partial(arguments.by_name, example=example)
 
@@ -74,13 +70,13 @@ class ReplicateOptions:
     ddl_policy: str = _argument(_one_of("follow", "ignore"), "follow")
     keyless: str = _argument(_one_of("quarantine", "append"), "quarantine")
     history: bool | Collection[str] = _argument(arguments.names, default=False)
-    soft_deletes: str | None = _argument(arguments.text_or_none)
+    soft_deletes: str | None = _argument(arguments.or_none(arguments.text))
     evolve: bool = _argument(arguments.flag, default=True)
     forget_after: str | None = _argument(arguments.text, "7 days")
     """None: never."""
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
-    storage_options: Mapping[str, str] | None = _argument(_texts, is_secret=True)
+    storage_options: Mapping[str, str] | None = _argument(arguments.or_none(arguments.texts), is_secret=True)
     table_properties: Mapping[str, str] = _argument(arguments.texts)
     cluster_by: Mapping[str, Sequence[str]] = _argument(arguments.columns_by_table)
     optimize_every: int | None = _argument(arguments.count_or_none, 50)

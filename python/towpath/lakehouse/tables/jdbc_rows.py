@@ -46,11 +46,7 @@ def check_jdbc_rows(name: str, rows: DataFrame) -> None:
 
 
 def check_url(spark: SparkSession, name: str, url: str) -> None:
-    """Refuse a URL of MariaDB that Spark reads without its MySQL dialect.
-
-    Raises:
-        ValueError: It is such a URL.
-    """
+    """Raise a ValueError for a URL of MariaDB that Spark reads without its MySQL dialect."""
     dialects = getattr(jvm_of(spark), "org.apache.spark.sql.jdbc.JdbcDialects")
     if url.lower().startswith("jdbc:mariadb:") and "`" not in dialects.get(url).quoteIdentifier("a"):
         raise ValueError(

@@ -291,15 +291,8 @@ class KnownTargets:
         """The place of a statement about a table, with the name of the table if several may share its target."""
         return Place({**place.fields, "table": source_name(*name)}) if self.may_share else place
 
-    def append_emptied(self, spark: SparkSession, name: Name, history: str, since: Statement | None = None) -> None:
-        """Append what emptied a table to a history.
-
-        Args:
-            spark: The session.
-            name: The table.
-            history: The history, which exists.
-            since: Only this statement; None: all that are in the log, since the history is new.
-        """
+    def append_emptied(self, spark: SparkSession, name: Name, history: str, statement: Statement | None = None) -> None:
+        """Append what emptied a table to its history: a statement, or all of the log, if the history is new."""
         for place in self.log.timeline(spark, name).emptied(name):
-            if since is None or place == since.place:
+            if statement is None or place == statement.place:
                 append_truncate(spark, history, self._labelled(place, name))

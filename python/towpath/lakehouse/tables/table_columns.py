@@ -210,8 +210,7 @@ class TableColumns:
         """
         if self._parts:  # the columns of the newest part have their order
             return reduce(self._united, (one.schema for one in reversed(self._parts)))
-        added = struct_type(pa.schema([(one.name, initial_value(one).type) for one in self.added]))
-        return self._united(self._of_messages, widened(self._target, self._stored, added))
+        return self._united(self._of_messages, widened(self._target, self._stored, _types(self.added)))
 
     def _united(self, columns: StructType, others: StructType) -> StructType:
         """Columns, and others, each at least as wide as in both."""
@@ -239,9 +238,7 @@ class TableColumns:
         timeline = self._known.log.timeline(self._spark, self._table.key)
         known = timeline.columns(self._table.key, len(timeline.steps))
         columns = self._carried(given, known)
-        added = struct_type(pa.schema([(one.name, initial_value(one).type) for one in known.added.values()]))
-        names = _lower(columns.names)
-        new = StructType([one for one in added if one.name.lower() not in names])
+        new = _types(one for one in known.added.values() if one.name.lower() not in _lower(columns.names))
         return StructType([*columns, *widened(self._target, self._stored, new)])
 
     @property
@@ -279,6 +276,11 @@ class TableColumns:
     def _given(self, rules: Mapping[str, _Rule]) -> _Rule | None:
         """What an argument says about the table."""
         return rule_of(rules, self._table.database, self._table.name)
+
+
+def _types(added: Iterable[Column]) -> StructType:
+    """The columns that statements added."""
+    return struct_type(pa.schema([(one.name, initial_value(one).type) for one in added]))
 
 
 def _lower(names: Iterable[str]) -> set[str]:
