@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, overload
 from towpath.lakehouse import arguments
 from towpath.lakehouse.argument_types import OfOneTable
 from towpath.lakehouse.merging.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
-from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.reading.changes import has_offsets, structured
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.aside import Aside
 from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus
-from towpath.lakehouse.seen.status_table import StatusTable
-from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.known_targets import KnownTargets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,17 +130,17 @@ def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[
         raise TypeError(f"applier() got an unexpected keyword argument {min(unknown)!r}")
     cluster_by = arguments.columns("cluster_by", options.pop("cluster_by", ()))
     given = ReplicateOptions.of("auto", {}, merge=SPARK, **options)
-    aside = Aside(given.dead_letters) if given.dead_letters else None
-    settings, status = replace(given.settings, cluster_by=tuple(cluster_by)), StatusTable(given.status)
     place = arguments.target(target)
-    return ForEachBatch(Applier(place, aside, settings, status), place, arguments.columns("keys", keys), status)
+    known = KnownTargets(given.targets(lambda *_: place), given)
+    known.applier(place).writer.settings = replace(given.settings, cluster_by=tuple(cluster_by))
+    return ForEachBatch(known, place, arguments.columns("keys", keys))
 
 
 class ForEachBatch:
     """Applies batches of decoded changes to a target; a function for `foreachBatch`."""
 
-    def __init__(self, applier: Applier, target: str, keys: list[str], status: StatusTable) -> None:
-        self._applier, self._target, self._keys, self._status = applier, target, keys, status
+    def __init__(self, known: KnownTargets, target: str, keys: list[str]) -> None:
+        self._known, self._target, self._keys = known, target, keys
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of decoded changes."""
@@ -156,24 +153,19 @@ class ForEachBatch:
             self._apply_batch(spark, changes, batch_id)
 
     def _apply_batch(self, spark: SparkSession, changes: DataFrame, batch_id: int) -> None:
-        self._say_removed(spark, batch_id)
+        status, applier = self._known.status, self._known.applier(self._target)
+        self._known.begin(spark, batch_id)
+        if self._known.options.status and self._known.is_removed(spark, self._target):
+            status.write(spark, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
         changes = changes.persist()
         try:
             keys = self._keys or _declared_keys(changes, self._target)
             with session_settings(spark, settings_for(spark, UNKNOWN_SIZE)):
-                applied = self._applier.apply(Changes(changes, keys), batch_id)
+                applied = applier.apply(Changes(changes, keys), batch_id)
         finally:
             changes.unpersist()
-        target = self._target if self._applier.writer.table.schema(spark) is not None else None
-        self._status.write(spark, [TableStatus.of(None, self._target, target, applied)], batch_id)
-
-    def _say_removed(self, spark: SparkSession, batch_id: int) -> None:
-        """Set the target to stale if it is missing although an earlier batch of the query has written it."""
-        if self._status.target and schema_of(spark, self._target) is None:
-            last, _ = self._status.written(spark).get(self._target, (batch_id, 0))
-            if last < batch_id:
-                self._applier.forget_schemas()
-                self._status.write(spark, [TableStatus(None, self._target, self._target, STALE, REMOVED)])
+        target = self._target if applier.writer.table.schema(spark) is not None else None
+        status.write(spark, [TableStatus.of(None, self._target, target, applied)], batch_id)
 
 
 def _check_order(changes: DataFrame, target: str) -> None:

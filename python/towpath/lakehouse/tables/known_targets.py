@@ -23,7 +23,7 @@ from towpath.lakehouse.seen.status import REMOVED
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, expressions, sql, string
-from towpath.lakehouse.tables.tables import TableSettings, exists
+from towpath.lakehouse.tables.tables import TableSettings, exists, schema_of
 from towpath.lakehouse.tables.target_properties import KEY, PARTIAL, SOURCE
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, order_of_rows
 from towpath.lakehouse.tables.targets import Targets, argument_name, companion, source_name
@@ -240,17 +240,19 @@ class KnownTargets:
         self.status.begin()
 
     def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
-        """Why the target of a table, when it is created now, does not have all rows.
-
-        If somebody removed a target that this query has had, what is remembered of it is forgotten.
-        """
+        """Why the target of a table, when it is created now, does not have all rows."""
         if exists(spark, target):
             return None
+        return REMOVED if self.is_removed(spark, target) else self._why_put_away(spark, table.key)
+
+    def is_removed(self, spark: SparkSession, target: str) -> bool:
+        """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""
+        if schema_of(spark, target) is not None or not self._was_there(spark, target):
+            return False
         # Another query may have created it meanwhile, and written its state.
-        if self._was_there(spark, target) and not exists(spark, target):
+        if found := schema_of(spark, target) is None:
             self.forget(target)
-            return REMOVED
-        return self._why_put_away(spark, table.key)
+        return found
 
     def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
         """Why the target of a table lacks rows that were written before it was renamed."""
