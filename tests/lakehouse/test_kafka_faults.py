@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,69 +84,57 @@ def test_a_leader_that_moves_between_questions(two_brokers, topic):
     assert cluster.latest(partitions) == {(topic, 0): 15}
 
 
-@pytest.mark.parametrize("others", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_partitions_without_a_leader_are_waited_for(two_brokers, topic, others):
-    """Their only broker restarts; another partition may have its leader all the time."""
-    first, second = two_brokers
-    first.create_replicated_topic(topic, [[second.node]] * 2 + [[first.node]] * others)
-    first.produce(topic, numbered(6, 2 + others))
-    cluster = Cluster(parse_kafka_options({"subscribe": topic, "layout": "messages", **of_both(two_brokers)}))
-    partitions = cluster.partitions()
-    newest = cluster.latest(partitions)
-    assert sum(newest.values()) == 6
-    second.kill()
-    wait_until(lambda: first.leaders(topic)[:2] == [-1, -1])
-    answer = ThreadPoolExecutor().submit(cluster.latest, partitions)
-    time.sleep(1)
-    assert not answer.done()
-    second.start()
-    assert answer.result(60) == newest
+def test_a_broker_that_dies_and_restarts(two_brokers, topic):
+    """It leads two partitions, of which one has a replica; a task has fetched a part of each ahead.
 
-
-def test_a_partition_without_a_leader_is_not_gone(two_brokers, topic):
-    """A task that asks whether its messages are gone must not lose them. Those of a deleted topic are."""
-    first, second = two_brokers
-    first.create_replicated_topic(topic, [[second.node]])
-    first.produce(topic, numbered(6, 1))
-    settings = parse_kafka_options({"subscribe": topic, "layout": "messages", **of_both(two_brokers)})
-    wanted = Range(TopicPartition(topic, 0), 2, 5)
-    unknown = replace(wanted, partition=TopicPartition(topic, 1))
-    with fetcher(settings) as asking:
-        second.kill()
-        wait_until(lambda: first.leaders(topic) == [-1])
-        assert asking._bounds(wanted) == (2, 5)
-        assert asking._bounds(unknown) == (0, 0)
-        second.start()
-        wait_until(lambda: asking._bounds(wanted) == (0, 6))
-        admin = first.admin()
-        admin.delete_topics([topic])[topic].result(30)
-        wait_until(lambda: asking._bounds(wanted) == (0, 0))
-
-
-def test_a_leader_that_dies_while_a_task_reads(two_brokers, topic):
-    """The task has fetched a part of its range ahead, and gets the rest from the new leader.
-
-    Meanwhile the driver asks for offsets. librdkafka returns an invalid one if a leader does not answer in time.
+    The task of the first one gets the rest from the new leader. The messages of the other one are waited for, and do
+    not count as gone, unlike those of a deleted topic. Meanwhile the driver asks for offsets: librdkafka returns an
+    invalid one if a leader does not answer in time.
     """
     first, second = two_brokers
+    alone = f"{topic}-alone"
     first.create_replicated_topic(topic, [[second.node, first.node]])
-    sent = first.produce(topic, ((None, b"%d" % number + b"x" * 1000, 0) for number in range(30_000)))
-    options = {"subscribe": topic, "layout": "messages", "fetchBufferBytes": "1m", **of_both(two_brokers)}
-    settings = parse_kafka_options({**options, "kafka.socket.timeout.ms": "1000"})
-    cluster = Cluster(settings)
-    assert cluster.latest(cluster.partitions()) == {(topic, 0): len(sent)}
-    reader = KafkaReader(parse_kafka_options(options))
-    [task] = reader.partitions()
-    batches = reader.read(task)
-    got = next(batches)["value"].to_pylist()
+    first.create_replicated_topic(alone, [[second.node]])
+    values = [b"%d" % number + b"x" * 1000 for number in range(30_000)]
+
+    def settings(name, **more):
+        options = {"subscribe": name, "layout": "messages", "fetchBufferBytes": "1m"}
+        return parse_kafka_options({**options, **of_both(two_brokers), **more})
+
+    def begun(name):
+        """The newest offsets as a function, what was read, and the rest."""
+        first.produce(name, ((None, value, 0) for value in values))
+        cluster = Cluster(settings(name, **{"kafka.socket.timeout.ms": "1000"}))
+        newest = partial(cluster.latest, cluster.partitions())
+        assert newest() == {(name, 0): len(values)}
+        reader = KafkaReader(settings(name))
+        [task] = reader.partitions()
+        batches = reader.read(task)
+        return newest, next(batches)["value"].to_pylist(), batches
+
+    def with_rest(read, batches):
+        return read + [value for batch in batches for value in batch["value"].to_pylist()]
+
+    newest, *parts = begun(topic)
+    newest_alone, *parts_alone = begun(alone)
     wait_until(lambda: all_in_sync(first, topic))
-    second.kill()
-    assert cluster.latest(cluster.partitions()) == {(topic, 0): len(sent)}
-    for batch in batches:
-        got += batch["value"].to_pylist()
-    assert len(got) == len(sent)
-    assert got == [one.value for one in sent]
-    assert first.leaders(topic) == [first.node]
+    wanted = Range(TopicPartition(alone, 0), 2, 5)
+    unknown = replace(wanted, partition=TopicPartition(alone, 1))
+    with fetcher(settings(alone)) as asking, ThreadPoolExecutor() as pool:
+        second.kill()
+        wait_until(lambda: first.leaders(alone) == [-1])
+        waiting = [pool.submit(newest_alone), pool.submit(with_rest, *parts_alone)]
+        assert newest() == {(topic, 0): len(values)}
+        assert with_rest(*parts) == values
+        assert first.leaders(topic) == [first.node]
+        assert (asking._bounds(wanted), asking._bounds(unknown)) == ((2, 5), (0, 0))
+        assert not any(one.done() for one in waiting)
+        second.start()
+        assert [one.result(60) for one in waiting] == [{(alone, 0): len(values)}, values]
+        wait_until(lambda: asking._bounds(wanted) == (0, len(values)))
+        admin = first.admin()
+        admin.delete_topics([alone])[alone].result(30)
+        wait_until(lambda: asking._bounds(wanted) == (0, 0))
 
 
 @pytest.mark.soak
@@ -246,12 +235,11 @@ def test_tasks_that_are_killed(spark, kafka, orders, tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kills", [1, 4])
-def test_drivers_that_are_killed(spark, kafka, orders, tmp_path, kills):
+def test_drivers_that_are_killed(spark, kafka, orders, tmp_path):
     """Each time at another moment of its micro-batches."""
     topic, wanted = orders
     rng = random.Random(16)
-    for _ in range(kills):
+    for _ in range(4):
         kill(driver(kafka, topic, tmp_path, 30), rng.uniform(0, 1.5))
     finish(driver(kafka, topic, tmp_path, 1500))
     assert rows(table(spark, tmp_path)) == wanted

@@ -6,7 +6,9 @@ import pytest
 
 from documents import ROOT
 from towpath.spark.kafka import options
+from towpath.spark.kafka.client import Cluster
 from towpath.spark.kafka.client_options import client_settings
+from towpath.spark.kafka.fetch import Fetcher
 from towpath.spark.kafka.offsets import Range, TopicPartition, limited, split
 from towpath.spark.kafka.options import is_kafka, parse_kafka_options
 
@@ -129,6 +131,14 @@ def test_errors_do_not_repeat_secrets():
 def test_what_would_load_or_run_something_is_refused(name, value):
     with pytest.raises(ValueError, match=rf"option kafka\.{name} is not possible"):
         client_settings({name: value})
+
+
+@pytest.mark.parametrize("client", [Cluster, Fetcher])
+def test_what_the_client_does_not_know_is_refused(client):
+    pytest.importorskip("confluent_kafka", reason="Confluent's client is not installed")
+    settings = parse_kafka_options({**BROKER, "subscribe": "t", "kafka.no.such.setting": "1"})
+    with pytest.raises(ValueError, match=r'options kafka.*No such configuration property: "no\.such\.setting"'):
+        client(settings)
 
 
 def test_names_of_kerberos_are_possible():

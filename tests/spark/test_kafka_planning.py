@@ -199,6 +199,11 @@ def test_kafka_is_asked_four_times_for_a_micro_batch(kafka, questions):
         start = end
 
 
+def test_a_stream_begins_at_the_latest_offsets_by_default(kafka):
+    given = {name: value for name, value in options(kafka).items() if name != "startingOffsets"}
+    assert KafkaStreamReader(parse_kafka_options(given)).initialOffset() == {"orders": dict.fromkeys("012", 30)}
+
+
 PROGRAM = """
 import sys
 import pyspark.daemon, pyspark.worker
