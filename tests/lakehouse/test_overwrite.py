@@ -9,7 +9,6 @@ from towpath.lakehouse.merging.jobs import REWRITING
 
 ALL_NEW = {0: "new", 1: "new", 2: "new", 3: "old"}
 TABLES = ["whole", "updated", "inserted", "changed", "emptied", "extended", "widened"]
-"""Each is of one test."""
 
 
 def first(table):
@@ -53,10 +52,25 @@ def meanwhile(monkeypatch, action):
 
 
 def test_rows_of_most_keys_are_written_in_one_commit(topic):
-    before = topic.version("whole")
-    topic.replicate(*updates("whole"), canal(20, "DELETE", "whole", row(3, "old")), merge="spark")
+    """Columns come with the changes, and those that the user has added stay."""
+    types, before, extended = {**TYPES, "note": "varchar(9)"}, topic.version("whole"), topic.sql_name("shop/extended")
+
+    def noted(at, kind, key, name, note):
+        return canal(at, kind, "widened", {**row(key, name), "note": note}, types, old={"name": "old"})
+
+    topic.spark.sql(f"ALTER TABLE {extended} ADD COLUMNS (note string)")
+    topic.spark.sql(f"UPDATE {extended} SET note = 'mine'")
+    of_widened = [noted(10 + key, "UPDATE", key, "new", "n") for key in range(3)]
+    of_whole = [*updates("whole"), canal(20, "DELETE", "whole", row(3, "old"))]
+    topic.replicate(*of_whole, *updates("extended"), *of_widened, merge="spark")
+    topic.replicate(noted(20, "INSERT", 9, "x", None), merge="spark")
     assert topic.names("whole") == {0: "new", 1: "new", 2: "new"}
     assert (last_operation(topic, "whole"), topic.version("whole")) == ("WRITE", before + 1)
+    expected = {key: (name, "mine") for key, name in ALL_NEW.items()}
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("extended")} == expected
+    expected = {key: (name, "n" if name == "new" else None) for key, name in ALL_NEW.items()} | {9: ("x", None)}
+    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("widened")} == expected
+    assert topic.states()["widened"]["state"] == "ok"
 
 
 def test_times_are_integers_in_files(topic):
@@ -94,29 +108,6 @@ def test_a_statement_of_somebody_else_is_not_undone(topic, monkeypatch, statemen
     topic.replicate(*updates(table), merge="spark")
     expected = {**ALL_NEW, 3: "own"} if "UPDATE" in statement else dict.fromkeys(range(3), "new")
     assert topic.names(table) == expected
-
-
-def test_what_the_user_added_is_not_overwritten(topic):
-    name = topic.sql_name("shop/extended")
-    topic.spark.sql(f"ALTER TABLE {name} ADD COLUMNS (note string)")
-    topic.spark.sql(f"UPDATE {name} SET note = 'mine'")
-    topic.replicate(*updates("extended"), merge="spark")
-    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("extended")} == {
-        key: (name, "mine") for key, name in ALL_NEW.items()
-    }
-
-
-def test_columns_come_with_the_changes(topic):
-    types = {**TYPES, "note": "varchar(9)"}
-
-    def noted(at, kind, key, name, note):
-        return canal(at, kind, "widened", {**row(key, name), "note": note}, types, old={"name": "old"})
-
-    topic.replicate(*(noted(10 + key, "UPDATE", key, "new", "n") for key in range(3)), merge="spark")
-    topic.replicate(noted(20, "INSERT", 9, "x", None), merge="spark")
-    expected = {key: (name, "n" if name == "new" else None) for key, name in ALL_NEW.items()} | {9: ("x", None)}
-    assert {one["id"]: (one["name"], one["note"]) for one in topic.rows("widened")} == expected
-    assert topic.states()["widened"]["state"] == "ok"
 
 
 @pytest.mark.soak

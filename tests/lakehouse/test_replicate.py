@@ -142,40 +142,31 @@ def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path):
         assert sorted(found, key=lambda one: one[key]) == sorted(rows, key=lambda one: one[key])
 
 
-@pytest.mark.parametrize("given", [None, "7"])
-def test_the_list_of_a_tables_files_is_read_in_few_tasks(spark, tmp_path, given):
-    """Delta takes 50 tasks by default, after each commit of each table. What the user has set stays."""
-    name, context = "spark.databricks.delta.snapshotPartitions", spark.sparkContext
-    topic = Topic(spark.newSession(), tmp_path)
-    conf = topic.spark.conf
-    conf.set(name, given) if given else conf.unset(name)
-    group = f"few-tasks-{given}"
-    context.setJobGroup(group, "")
-    for number, kind in enumerate(["INSERT", "DELETE"]):
-        topic.replicate(canal(number, kind, "a", row(1, "x"), second=number))
-    context.setLocalProperty("spark.jobGroup.id", None)
-    assert conf.get(name, None) == given
-    tracker = context.statusTracker()
-    stages = [stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds]
-    tasks = [info.numTasks for stage in stages if (info := tracker.getStageInfo(stage))]
-    assert len(tasks) > 10
-    assert max(tasks) <= int(given or 4)
-    assert topic.rows("a") == []
+def test_small_tables_take_few_tasks_and_no_broadcasts(spark, tmp_path):
+    """Delta reads the list of a table's files in 50 tasks by default, after each commit.
 
-
-def test_small_tables_are_joined_without_broadcasts(topic, spark):
-    """A hashed relation takes a page of memory, until the JVM collects garbage: those of hundreds of tables fill it."""
+    A hashed relation takes a page of memory, until the JVM collects garbage: those of hundreds of tables fill it.
+    """
+    topic, context, tables = Topic(spark.newSession(), tmp_path), spark.sparkContext, "abc"
+    topic.spark.conf.unset("spark.databricks.delta.snapshotPartitions")
     memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()
-    kinds, tables = ["INSERT", "UPDATE", "DELETE"], "abc"
 
     def replicate(kind, second):
-        sent = [(kind, table, row(key, "x")) for key in range(3) for table in tables]
-        topic.replicate(*(canal(9 * second + at, *one, second=second) for at, one in enumerate(sent)))
+        topic.replicate(
+            *(canal(9 * second + at, kind, table, row(1, "x"), second=second) for at, table in enumerate(tables))
+        )
 
     replicate("INSERT", 0)
     before = memory.storageMemoryUsed()
-    for number, kind in enumerate(kinds, 1):
-        replicate(kind, number)
+    context.setJobGroup("few-tasks", "")
+    replicate("UPDATE", 1)
+    replicate("DELETE", 2)
+    context.setLocalProperty("spark.jobGroup.id", None)
     pages = (memory.storageMemoryUsed() - before) / memory.pageSizeBytes()
-    assert pages < len(kinds) * len(tables) / 2
+    assert pages < len(tables)
+    tracker = context.statusTracker()
+    stages = [stage for job in tracker.getJobIdsForGroup("few-tasks") for stage in tracker.getJobInfo(job).stageIds]
+    tasks = [info.numTasks for stage in stages if (info := tracker.getStageInfo(stage))]
+    assert len(tasks) > 10
+    assert max(tasks) <= 4
     assert topic.rows("a") == []
