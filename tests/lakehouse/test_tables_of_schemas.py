@@ -119,8 +119,11 @@ def test_a_mask_holds_in_each_schema(topic):
 
 
 def test_snapshots_of_two_schemas(topic, spark):
-    """What arguments say about the name without a schema holds for both, and a mask in any case."""
-    given = {name: partial(rows_of, spark, name) for name in ("shop.t", "shop.sales.t")}
+    """What arguments say about the name without a schema holds for all, and a mask in any case.
+
+    A database with a dot is in backticks.
+    """
+    given = {name: partial(rows_of, spark, name) for name in ("shop.t", "shop.sales.t", "shop.eu.t", "`shop.eu`.t")}
     options = {
         "snapshots": given,
         "schemas": {"shop.t": "id bigint, a string, b string"},
@@ -132,15 +135,11 @@ def test_snapshots_of_two_schemas(topic, spark):
     assert topic.rows("t") == [{"id": 1, "a": "shop.t", "b": "***"}]
     assert topic.rows("sales.t") == [{"id": 1, "a": "NEW", "b": "***"}, {"id": 2, "a": "SHOP.SALES.T", "b": "***"}]
     assert topic.load("shop/sales.t").schema["id"].dataType.simpleString() == "bigint"
-    assert topic.state_of() == {"t": "ok", "sales.t": "ok"}
+    assert topic.state_of() == {"t": "ok", "sales.t": "ok", "eu.t": "ok"}
+    assert topic.tables("shop.eu") == ["t"]
+    assert content(topic, "eu.t") == {1: "shop.eu.t", 2: "shop.eu.t"}
     source = spark.sql(f"SHOW TBLPROPERTIES {topic.sql_name('shop/sales.t')}").filter("key = 'towpath.source'")
     assert source.collect()[0]["value"] == "shop.`sales.t`"
-
-
-def test_a_database_with_a_dot_is_in_backticks(delta, spark):
-    delta.replicate(snapshots={"`shop.eu`.t": rows_of(spark, "x"), "shop.eu.t": rows_of(spark, "y")})
-    assert delta.tables("shop.eu") == ["t"]
-    assert content(delta, "eu.t") == {1: "y", 2: "y"}
 
 
 @pytest.mark.soak
