@@ -195,7 +195,7 @@ def test_what_cannot_be_applied_is_refused(lake, source, spark):
 
 
 @pytest.mark.parametrize(
-    ("seed", "batches"), [(1, 4), *(pytest.param(n, 7, marks=pytest.mark.soak) for n in (1, 2, 3))]
+    ("seed", "batches"), [(1, 3), *(pytest.param(n, 7, marks=pytest.mark.soak) for n in (1, 2, 3))]
 )
 def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
     """Random batches of two partitions, with changes sent again, while others write the same target.
@@ -228,9 +228,9 @@ def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
         batch += rng.sample(sent, rng.choice([0, 0, 4]))
         apply(with_bounds.frame(*batch), number)
         without.apply(*batch)
-        if number == 1:
+        if number == 0:
             spark.sql(f"OPTIMIZE delta.`{with_bounds.target}`")
-        if number == 2:  # another process is ahead
+        if number == 1:  # another process is ahead
             ahead = [source.change("DELETE", {"id": f"{key}", "name": ""}, second=clock + 9) for key in range(4)]
             for lake in (with_bounds, without):
                 lake.apply(*ahead)
@@ -266,9 +266,8 @@ def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
     apply = towpath.spark.applier(lake.target, ["id"], status=status)
     row = {"id": "1", "name": "x"}
     apply(lake.frame(source.change("INSERT", row)), 0)
-    apply(lake.frame(source.change("UPDATE", row | {"name": "y"}, {"name": "x"})), 1)
     shutil.rmtree(lake.target)
-    apply(lake.frame(source.change("INSERT", row | {"id": "2"})), 2)
+    apply(lake.frame(source.change("INSERT", row | {"id": "2"})), 1)
     [found] = lake.read(status).collect()
     assert (lake.names(), found["state"]) == ({2: "x"}, "stale")
     assert "somebody removed the target" in found["reason"]

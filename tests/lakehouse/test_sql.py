@@ -49,9 +49,8 @@ def test_without_spark_s_substitution_nothing_is_done_against_it(spark):
         spark.conf.unset("spark.sql.variable.substitute")
 
 
-@pytest.mark.parametrize("name", ["../../out", "a%20b#c", "${env:HOME} {x}*:\\`"])
-def test_tables_are_where_their_targets_say(spark, tmp_path, name):
-    target = Targets(f"{tmp_path}/lake/{{database}}/{{table}}")("shop", name)
+def test_tables_are_where_their_targets_say(spark, tmp_path):
+    target = Targets(f"{tmp_path}/lake/{{database}}/{{table}}")("shop", "../../a%20b#c ${env:HOME} {x}*:\\`")
     fields = StructType([StructField("${env:HOME}", StringType())])
     settings = Sql("TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     execute(
