@@ -44,11 +44,13 @@ def test_what_needs_spark(changed, options, columns, needed):
     assert needs_spark(None, known, replace(TABLE, **changed), "/lake/a", of_table) == needed
 
 
-def test_tasks_write_no_iceberg_tables(monkeypatch):
+def test_tasks_write_no_iceberg_tables(monkeypatch, caplog):
+    caplog.set_level("INFO", "towpath.spark")
     monkeypatch.setattr(tasks, "format_of", lambda *_: formats.ICEBERG)
     in_tasks = TaskMerges("task")
     assert not in_tasks.may(None, "lake.shop.a", exists=False)
     assert in_tasks.refused == {"lake.shop.a": "it is an Iceberg table"}
+    assert "lake.shop.a: merged by Spark: it is an Iceberg table" in caplog.text
 
 
 @pytest.mark.parametrize(
