@@ -29,16 +29,3 @@ def test_a_topic_is_read_in_part(capsys, filled):
     assert capsys.readouterr().out.splitlines() == ['{"op": "insert"}'] * 3
     assert main(["decode", *filled, "--since", "2100-01-01"]) == 0
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--client", "key.deserializer=x"], "option kafka.key.deserializer is not possible"),
-        (["capture.jsonl"], "name either files to read, or a broker and topics"),
-    ],
-)
-def test_wrong_arguments_are_one_line(capsys, filled, arguments, message):
-    assert main(["tables", *filled, *arguments]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line

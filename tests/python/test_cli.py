@@ -170,6 +170,11 @@ def test_a_setting_may_be_in_a_file(tmp_path):
     [
         (["decode"], "name either files to read, or a broker and topics"),
         (["decode", "--kafka", "localhost:9092"], "--kafka and --topic belong together"),
+        (["decode", "a.jsonl", "--kafka", "localhost:9092", "--topic", "t"], "name either files to read, or a broker"),
+        (
+            ["tables", "--kafka", "h:1", "--topic", "t", "--client", "key.deserializer=x"],
+            "kafka.key.deserializer is not",
+        ),
         (["decode", "absent.jsonl"], "absent.jsonl"),
         (["decode", "{mixed}", "--dialect", "canel"], "canal-json"),
         (["decode", "{mixed}", "-o", "out.csv"], ".parquet, .arrow, .jsonl"),
