@@ -10,7 +10,7 @@ from mypy import api
 import towpath
 from towpath.arguments import RowOptions, ValueOptions
 from towpath.decoder import PARAMETERS
-from towpath.lakehouse.argument_types import OfOneStream, OfStreamsOfTopics
+from towpath.lakehouse.replicate_options import OfOneStream, OfStreamsOfTopics
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from towpath.lakehouse import argument_types
+from towpath.lakehouse import replicate_options
 from towpath.lakehouse.arguments import Place
 from towpath.lakehouse.replicate import replicate
 
@@ -125,7 +125,7 @@ def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:
     written = {name: one.annotation for name, one in parameters.items() if name not in left_out}
     # Only type checkers import these names.
     more = {"StructType": dict, "Place": Place}
-    types = get_type_hints(SimpleNamespace(__annotations__=written), vars(argument_types), more)
+    types = get_type_hints(SimpleNamespace(__annotations__=written), vars(replicate_options), more)
     for name, kind in types.items():
         yield name, {**_schema(kind, parameters[name].default), **said.get(name, {})}
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
 from towpath.lakehouse import arguments
-from towpath.lakehouse.argument_types import OfOneTable
 from towpath.lakehouse.merging.jobs import UNKNOWN_SIZE, batch_settings, session_settings, settings_for
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.merging.tasks import SPARK
 from towpath.lakehouse.queries import for_each_batch
 from towpath.lakehouse.reading.changes import has_offsets, structured
-from towpath.lakehouse.replicate_options import ReplicateOptions
+from towpath.lakehouse.replicate_options import OfOneTable, ReplicateOptions
 from towpath.lakehouse.seen.status import REMOVED, STALE, TableStatus
 from towpath.lakehouse.tables.known_targets import KnownTargets
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Unpack
 
-    from towpath.lakehouse.argument_types import OfOneStream
     from towpath.lakehouse.arguments import Place
+    from towpath.lakehouse.replicate_options import OfOneStream
 
 
 @overload

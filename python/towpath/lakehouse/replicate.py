@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from towpath.arguments import ValueOptions
-    from towpath.lakehouse.argument_types import (
+    from towpath.lakehouse.arguments import Place, Snapshot
+    from towpath.lakehouse.replicate_options import (
         DdlPolicy,
         Keyless,
         Merge,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         OfTopics,
         OnTableError,
     )
-    from towpath.lakehouse.arguments import Place, Snapshot
     from towpath.lakehouse.seen.status import TableStatus
     from towpath.literals import Dialect
 

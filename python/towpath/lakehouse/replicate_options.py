@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pyarrow as pa
 
+from towpath.arguments import ValueOptions
 from towpath.decoder import Decoder
 from towpath.lakehouse import arguments
 from towpath.lakehouse.merging.tasks import AUTO, SPARK, available
@@ -21,9 +22,14 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from towpath.lakehouse.arguments import Snapshot
+    from towpath.lakehouse.arguments import Place, Snapshot
     from towpath.lakehouse.seen.status import TableStatus
     from towpath.literals import Dialect
+
+OnTableError = Literal["quarantine", "fail"]
+DdlPolicy = Literal["follow", "ignore"]
+Keyless = Literal["quarantine", "append"]
+Merge = Literal["auto", "spark", "task"]
 
 
 def _argument(check: arguments.Check, default: Any = None, *, is_secret: bool = False) -> Any:
@@ -31,8 +37,8 @@ def _argument(check: arguments.Check, default: Any = None, *, is_secret: bool = 
     return field(default=default, metadata={"check": check}, repr=not is_secret)
 
 
-def _one_of(*allowed: str) -> arguments.Check:
-    return lambda name, value: arguments.one_of(name, value, allowed)
+def _one_of(literal: Any) -> arguments.Check:
+    return lambda name, value: arguments.one_of(name, value, get_args(literal))
 
 
 def _by_name(example: str) -> arguments.Check:
@@ -66,9 +72,9 @@ class ReplicateOptions:
     quarantine: str | None = _argument(arguments.table)
     status: str | None = _argument(arguments.table)
     watermarks: str | None = _argument(arguments.table)
-    on_table_error: str = _argument(_one_of("quarantine", "fail"), "quarantine")
-    ddl_policy: str = _argument(_one_of("follow", "ignore"), "follow")
-    keyless: str = _argument(_one_of("quarantine", "append"), "quarantine")
+    on_table_error: str = _argument(_one_of(OnTableError), "quarantine")
+    ddl_policy: str = _argument(_one_of(DdlPolicy), "follow")
+    keyless: str = _argument(_one_of(Keyless), "quarantine")
     history: bool | Collection[str] = _argument(arguments.names, default=False)
     soft_deletes: str | None = _argument(arguments.or_none(arguments.text))
     evolve: bool = _argument(arguments.flag, default=True)
@@ -132,6 +138,66 @@ class ReplicateOptions:
             in_tasks=self.merge != SPARK,
             soft_deletes=self.soft_deletes,
         )
+
+
+# For the overloads of functions: a stream has a checkpoint, and a query. A test compares them with the signatures.
+
+
+class OfTargets(TypedDict, total=False):
+    """How targets are written."""
+
+    dead_letters: Place | None
+    status: Place | None
+    evolve: bool
+    forget_after: str
+    table_properties: Mapping[str, str] | None
+    optimize_every: int | None
+    soft_deletes: str | None
+
+
+class OfStreams(TypedDict, total=False):
+    """How a query is started."""
+
+    trigger: Mapping[str, Any] | None
+    query_name: str | None
+    writer_options: Mapping[str, str] | None
+
+
+class OfOneTable(OfTargets, total=False):
+    """Arguments of `apply_changes`."""
+
+    cluster_by: Sequence[str]
+
+
+class OfOneStream(OfOneTable, OfStreams, total=False):
+    """Arguments of `apply_changes` for a stream."""
+
+
+class OfTopics(OfTargets, ValueOptions, total=False):
+    """Arguments of `replicate`."""
+
+    keys: Mapping[str, Sequence[str]] | None
+    schemas: Mapping[str, str | StructType] | None
+    table_options: Mapping[str, Mapping[str, Any]] | None
+    snapshots: Mapping[str, Snapshot] | None
+    ddl: Place | None
+    quarantine: Place | None
+    watermarks: Place | None
+    on_table_error: OnTableError
+    ddl_policy: DdlPolicy
+    keyless: Keyless
+    history: bool | Collection[str]
+    columns: Mapping[str, Mapping[str, Any]] | None
+    parallelism: int
+    merge: Merge
+    storage_options: Mapping[str, str] | None
+    cluster_by: Mapping[str, Sequence[str]] | None
+    metrics: str | None
+    report: Callable[[Sequence[TableStatus]], object] | None
+
+
+class OfStreamsOfTopics(OfTopics, OfStreams, total=False):
+    """Arguments of `replicate` for a stream."""
 
 
 def columns_of(schema: str | StructType) -> StructType:
