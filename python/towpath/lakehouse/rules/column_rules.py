@@ -192,13 +192,7 @@ class TableRules:
         return rows.selectExpr(*self.of_copy(rows.columns, TableRules()))
 
     def of_copy(self, columns: Sequence[str], former: TableRules, own: Collection[str] = ()) -> list[Sql]:
-        """The columns of a target whose table gets these rules.
-
-        Args:
-            columns: Their names.
-            former: The rules by which they were written.
-            own: Those that are not the source table's.
-        """
+        """Return the columns of a target whose table gets these rules; `own`: those that are not the source table's."""
         values = {name: column(name) for name in columns if name in own or self.keeps(name)}
         plain = [name for name in values if name not in own and former.mask(name) is None]
         shown = values | {name: self._value(name, values[name]) for name in plain}

@@ -80,14 +80,9 @@ class Origin:
 def write_dead_letters(
     rejected: DataFrame, aside: Aside | None, origin: Origin, default: tuple[str, str], problem: str
 ) -> None:
-    """Append dead letters to their table.
+    """Append changes that cannot be applied to their table, or events that cannot be read.
 
-    Args:
-        rejected: The changes that cannot be applied, or the events that cannot be read.
-        aside: Their table.
-        origin: The table that lacks them.
-        default: Kind and reason of those that were decoded without an error.
-        problem: The beginning of the error's text.
+    `default` has the kind and the reason of those that were decoded without an error.
 
     Raises:
         ValueError: There is no table for dead letters. The text is the problem, followed by the first reason.

@@ -103,7 +103,6 @@ class Targets:
         self._own = [_comparable(absolute(path)) for path in own]
         self._sources: dict[str, str] = {}
         self._suffixes = companions
-        self._companions: dict[str, str] = {}
 
     @property
     def may_share(self) -> bool:
@@ -148,14 +147,13 @@ class Targets:
     def _check_companions(self, target: str, name: str) -> None:
         """Refuse a target that is a companion of another one. A template never makes such a target."""
         key = _comparable(target)
-        if key in self._companions:
-            raise ValueError(f"target: {name} would be at {target}, which belongs to {self._companions[key]}")
-        self._sources.setdefault(key, name)
         for suffix in self._suffixes:
-            place = _comparable(companion(target, suffix))
-            if place in self._sources:
-                raise ValueError(f"target: {name} would have its {suffix} in the target of {self._sources[place]}")
-            self._companions[place] = f"the target of {name}"
+            end = f"__{suffix}"
+            if first := self._sources.get(key + end):
+                raise ValueError(f"target: {name} would have its {suffix} in the target of {first}")
+            if key.endswith(end) and (first := self._sources.get(key.removesuffix(end))):
+                raise ValueError(f"target: {name} would be at {target}, which belongs to the target of {first}")
+        self._sources.setdefault(key, name)
 
     def _owner(self, target: str, database: str, table: str, topic: str) -> str | None:
         """The other table that a target was created for, by an earlier query.
