@@ -100,19 +100,9 @@ def apply_changes(
             rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
             without loss. The last two are known in a batch: a stream's query fails with them.
     """
+    given: Any = {name: value for name, value in locals().items() if name in OfOneTable.__annotations__}
     query = arguments.query("changes", changes, checkpoint, trigger, query_name, writer_options)
-    apply = applier(
-        target,
-        keys,
-        dead_letters=dead_letters,
-        status=status,
-        evolve=evolve,
-        forget_after=forget_after,
-        table_properties=table_properties,
-        cluster_by=cluster_by,
-        optimize_every=optimize_every,
-        soft_deletes=soft_deletes,
-    )
+    apply = applier(target, keys, **given)
     arguments.check_changes(changes, keys or (), soft_deletes)
     arguments.check_age(changes.sparkSession, forget_after)
     return for_each_batch(changes, apply, query)
