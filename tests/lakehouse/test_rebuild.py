@@ -4,24 +4,23 @@ import pytest
 
 import towpath
 import towpath.lakehouse.rebuild as rebuilding
+from lake_cases import Together
 from lake_topic import Topic, canal, row
 from towpath.lakehouse.tables.formats import format_of
 
-
-@pytest.fixture(params=[None, pytest.param("ice", marks=pytest.mark.soak)], ids=["delta", "iceberg"])
-def topic(spark, tmp_path, request):
-    return Topic(spark, tmp_path, request.param)
+together = Together(catalogs=[None, pytest.param("ice", marks=pytest.mark.soak)], zero_date="error")
 
 
 def rebuild(topic, *messages, table="a", **options):
-    messages = topic.frame(*messages)
-    status = topic.options["status"]
-    towpath.spark.rebuild(messages, f"shop.{table}", topic.target, "canal-json", status=status, **options)
+    name, status = f"{topic.database}.{table}", topic.options["status"]
+    messages = topic.frame(*topic.sent(messages))
+    towpath.spark.rebuild(messages, name, topic.target, "canal-json", status=status, **options)
 
 
-def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
+@together
+def test_a_target_is_rebuilt_from_a_snapshot(topic):
     lost = canal(2, "ALTER", "a", None, None, sql="ALTER TABLE a TRUNCATE PARTITION p1", second=2)
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "x"), second=1), lost)
+    yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "a", row(2, "x"), second=1), lost]
     assert topic.states()["a"]["state"] == "stale"
     # The source has lost row 1. Row 3 was inserted and changed after the snapshot, and row 2 deleted.
     later = [
@@ -29,8 +28,8 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
         canal(4, "DELETE", "a", row(2, "x"), second=4),
         canal(5, "UPDATE", "a", row(3, "y"), old={"name": "x"}, second=5),
     ]
-    topic.replicate(*later)
-    snapshot = spark.createDataFrame([(2, "x")], "id bigint, name string")
+    yield later
+    snapshot = topic.spark.createDataFrame([(2, "x")], "id bigint, name string")
     rebuild(topic, *later, snapshot=snapshot)
     assert topic.names("a") == {3: "y"}
     assert topic.load("shop/a").schema["id"].dataType.simpleString() == "int"
@@ -38,9 +37,9 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     assert topic.states()["a"]["statement"] is None
     # The query goes on: what it has applied is old, what is new is applied.
     version = topic.version("a")
-    topic.replicate(*later)
+    yield later
     assert topic.version("a") == version
-    topic.replicate(canal(6, "UPDATE", "a", row(3, "z"), old={"name": "y"}, second=6))
+    yield [canal(6, "UPDATE", "a", row(3, "z"), old={"name": "y"}, second=6)]
     assert topic.names("a") == {3: "z"}
     # With the statement in the messages it cannot be known whether the snapshot is older.
     rebuild(topic, lost, *later, snapshot=snapshot)
@@ -48,53 +47,47 @@ def test_a_target_is_rebuilt_from_a_snapshot(topic, spark):
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
 
 
-def test_the_batch_of_the_query_stays(topic, spark):
-    """A rebuild is no batch of the query, to which `last_batch` belongs."""
-    first = canal(0, "INSERT", "a", row(1, "x"))
-    topic.replicate(first)
-    spark.sql(f"UPDATE {topic.sql_name('status')} SET last_batch = 7")
-    rebuild(topic, first)
-    assert topic.states()["a"]["last_batch"] == 7
-
-
-def test_what_a_query_follows_while_its_target_is_rebuilt(topic, spark, monkeypatch):
+@together
+def test_what_a_query_follows_while_its_target_is_rebuilt(topic):
     """The rebuild follows it in the new target, and what the query says meanwhile stays said."""
     first, added = canal(0, "INSERT", "a", row(1, "x")), "ALTER TABLE a ADD COLUMN n int DEFAULT 5"
     statement = canal(1, "ALTER", "a", None, None, sql=added, second=5)
     lost = canal(2, "ALTER", "a", None, None, sql="ALTER TABLE a TRUNCATE PARTITION p1", second=6)
-    topic.replicate(first)
+    yield [first]
     replace = rebuilding._replace
 
     def meanwhile(*arguments):
-        topic.replicate(statement, lost)
+        topic.replicate(*topic.sent([statement, lost]))
         replace(*arguments)
 
-    monkeypatch.setattr(rebuilding, "_replace", meanwhile)
-    rebuild(topic, first)
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rebuilding, "_replace", meanwhile)
+        rebuild(topic, first)
     assert topic.states()["a"]["state"] == "stale"
     assert "TRUNCATE PARTITION" in topic.states()["a"]["statement"]
     assert topic.rows("a") == [{"id": 1, "name": "x", "n": 5}]
+    # A rebuild is no batch of the query, to which `last_batch` belongs.
+    topic.spark.sql(f"UPDATE {topic.sql_name('status')} SET last_batch = 7 WHERE database = '{topic.database}'")
     rebuild(topic, first, statement)
-    assert topic.states()["a"]["state"] == "ok"
+    state = topic.states()["a"]
+    assert (state["state"], state["last_batch"]) == ("ok", 7)
 
 
-def test_a_snapshot_of_a_table_that_was_dropped_stays(topic, spark):
+@together
+def test_a_snapshot_of_a_table_that_was_dropped_stays(topic):
     """What the former target remembers of the drop is not true of the new rows."""
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")), canal(1, "ERASE", "a", None, None, sql="DROP TABLE a"))
-    rebuild(
-        topic,
-        canal(3, "INSERT", "a", row(3, "z"), second=9),
-        snapshot=spark.createDataFrame([(2, "y")], "id int, name string"),
-    )
+    yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "ERASE", "a", None, None, sql="DROP TABLE a")]
+    snapshot = topic.spark.createDataFrame([(2, "y")], "id int, name string")
+    rebuild(topic, canal(3, "INSERT", "a", row(3, "z"), second=9), snapshot=snapshot)
     created = "CREATE TABLE IF NOT EXISTS a (id int PRIMARY KEY, name varchar(20))"
-    topic.replicate(canal(5, "CREATE", "a", None, None, sql=created, second=20))
+    yield [canal(5, "CREATE", "a", None, None, sql=created, second=20)]
     assert topic.names("a") == {2: "y", 3: "z"}
 
 
-def test_a_target_is_rebuilt_from_its_topic(topic, spark):
+@together
+def test_a_target_is_rebuilt_from_its_topic(topic):
     """Its properties stay, and its partitions."""
-    parted, format = topic.sql_name("shop/parted"), "iceberg" if topic.catalog else "delta"
+    spark, parted, format = topic.spark, topic.sql_name("shop/parted"), "iceberg" if topic.catalog else "delta"
     spark.sql(f"CREATE TABLE {parted} (id int, name string) USING {format} PARTITIONED BY (name)")
     messages = [
         canal(0, "INSERT", "a", row(1, "x")),
@@ -104,14 +97,14 @@ def test_a_target_is_rebuilt_from_its_topic(topic, spark):
         canal(4, "INSERT", "parted", row(1, "x")),
         canal(5, "INSERT", "parted", row(2, "y"), second=1),
     ]
-    topic.replicate(*messages)
+    yield messages
     path = topic.sql_name("shop/a")
     spark.sql(f"DELETE FROM {path}")
     name, value = ("write.merge.mode", "copy-on-write") if topic.catalog else ("delta.enableDeletionVectors", "false")
     spark.sql(f"ALTER TABLE {path} SET TBLPROPERTIES ('{name}' = '{value}')")
     rebuild(topic, *messages)
     assert topic.names("a") == {1: "x"}
-    topic.replicate(messages[1])
+    yield messages[1:2]
     assert topic.names("a") == {1: "x"}
     shown = {one["key"]: one["value"] for one in spark.sql(f"SHOW TBLPROPERTIES {path}").collect()}
     assert shown[name] == value
@@ -126,28 +119,28 @@ def test_a_target_is_rebuilt_from_its_topic(topic, spark):
     assert "parted" in topic.tables("shop")
 
 
-def test_what_was_put_aside_before_a_snapshot_is_done(topic, spark):
+@together
+def test_what_was_put_aside_before_a_snapshot_is_done(topic):
     """It is older than the rows of the snapshot, which nothing orders: `reprocess` would undo them."""
     dates = {"id": "int", "d": "date"}
     first = [canal(at, "INSERT", name, {"id": "1", "d": "2024-01-01"}, dates) for at, name in enumerate("ab")]
     dead = [
         canal(at, "INSERT", name, {"id": "2", "d": "0000-00-00"}, dates, second=at) for at, name in enumerate("ab", 2)
     ]
-    topic.replicate(*first, *dead, zero_date="error")
-    topic.replicate(canal(4, "INSERT", "a", {"id": "1", "d": "x"}, dates | {"d": "varchar(9)"}, second=4))
+    yield [*first, *dead]
+    yield [canal(4, "INSERT", "a", {"id": "1", "d": "x"}, dates | {"d": "varchar(9)"}, second=4)]
     assert topic.states()["a"]["state"] == "quarantined"
     later = canal(7, "INSERT", "a", {"id": "3", "d": "2024-03-03"}, dates, second=7)
-    snapshot = spark.createDataFrame([(1, "2024-02-02")], "id int, d string")
-    dead_letters = topic.options["dead_letters"]
-    rebuild(topic, later, snapshot=snapshot, dead_letters=dead_letters)
+    snapshot = topic.spark.createDataFrame([(1, "2024-02-02")], "id int, d string")
+    rebuild(topic, later, snapshot=snapshot, dead_letters=topic.options["dead_letters"])
     assert topic.states()["a"]["state"] == "ok"
     assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
-    topic.reprocess(zero_date="null")
+    topic.reprocess(tables=[f"{topic.database}.{name}" for name in "ab"], zero_date="null")
     assert [(one["id"], str(one["d"])) for one in topic.rows("a")] == [(1, "2024-02-02"), (3, "2024-03-03")]
     assert [one["id"] for one in topic.rows("b")] == [1, 2]
 
 
-def test_a_stream_cannot_rebuild(topic, spark):
+def test_a_stream_cannot_rebuild(spark, tmp_path):
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ValueError, match="reads a batch of the topic"):
-        towpath.spark.rebuild(stream, "shop.a", topic.target)
+        towpath.spark.rebuild(stream, "shop.a", Topic(spark, tmp_path).target)
