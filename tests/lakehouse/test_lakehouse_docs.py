@@ -2,11 +2,13 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from decimal import Decimal
 
 import pytest
+from pyspark.sql import SparkSession
 
 import towpath
 from documents import ROOT, block, blocks, run, run_block
@@ -76,49 +78,47 @@ def test_the_pages_on_lakehouses(spark, kafka, filled, tmp_path, capsys):
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
 
 
-EXAMPLE = [sys.executable, ROOT / "examples" / "kafka_to_delta.py"]
+EXAMPLE = str(ROOT / "examples" / "kafka_to_delta.py")
+[SHOWN] = [text for text in blocks("examples/README.md", "text") if "shop_a/pkmove" in text]
 
 
-def run_example(*arguments, settings, folder):
-    variables = {**os.environ, "SPARK_CONF_DIR": str(settings)}
-    command = [*EXAMPLE, *arguments]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=900, cwd=folder)
+def test_the_example_prints_what_its_readme_says(spark, kafka, topic, tmp_path, monkeypatch, capsys):
+    """In this session, with a relative path, and a table without a primary key."""
 
+    def run_example(*arguments):
+        monkeypatch.setattr(sys, "argv", [EXAMPLE, "--lake", "lake", *arguments])
+        runpy.run_path(EXAMPLE, run_name="__main__")
 
-@pytest.mark.parametrize(
-    "tables",
-    [
-        ["--tables", "shop_a.pkmove", "misc_a.客户表", "misc_a.nopk"],
-        pytest.param([], marks=pytest.mark.soak),  # takes minutes
-    ],
-    ids=["some", "all"],
-)
-def test_the_example_prints_what_its_readme_says(tmp_path, tables):
-    """With a broker of its own, a relative path, and a table without a primary key."""
-    # Its session has Spark's defaults; these settings make a short run start sooner.
-    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
-    arguments = ["--lake", "lake", *tables]
-    ran = run_example(*arguments, settings=tmp_path, folder=tmp_path)
-    assert ran.returncode == 0, ran.stderr
-    [shown] = [text for text in blocks("examples/README.md", "text") if "shop_a/pkmove" in text]
-    (shown_counts, shown_rows), (counts, rows) = (text.strip().split("\n\n") for text in (shown, ran.stdout))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    broker = ["--broker", kafka.bootstrap, "--topic", topic, "--fill"]
+    run_example(*broker, "--tables", "shop_a.pkmove", "misc_a.客户表", "misc_a.nopk")
+    (shown_counts, shown_rows), (counts, rows) = (
+        text.strip().split("\n\n") for text in (SHOWN, capsys.readouterr().out)
+    )
     assert rows == shown_rows
     assert set(counts.splitlines()) <= set(shown_counts.splitlines())
-    assert tables or counts == shown_counts
     # What the source's tables have at the end; of the one without a key, its four changes.
     assert {"shop_a/pkmove: 20 rows", "misc_a/客户表: 2 rows", "misc_a/nopk: 4 rows"} <= set(counts.splitlines())
-    again = run_example(*arguments, settings=tmp_path, folder=tmp_path)
-    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
-    assert again.stderr.startswith(f"{tmp_path}/lake has the tables of an earlier broker")
+    with pytest.raises(SystemExit, match=f"^{tmp_path}/lake has the tables of an earlier broker"):
+        run_example()
 
 
-@pytest.mark.parametrize("jar", [None, "delta-spark_2.13-9.9.0.jar"])
-def test_the_example_names_jars_that_do_not_fit(tmp_path, jar):
-    if jar:
-        (tmp_path / jar).touch()
-    ran = run_example("--jars", tmp_path, settings=tmp_path, folder=tmp_path)
-    assert (ran.returncode, ran.stderr.count("\n")) == (1, 1)
-    reason = (
-        "Delta 9.9.0 runs on Spark 9.9, not on Spark 4." if jar else f"there is no Delta in {tmp_path}: run `make jars`"
-    )
-    assert ran.stderr.startswith(reason)
+@pytest.mark.soak  # takes minutes
+def test_the_example_is_a_program(tmp_path):
+    """With a broker of its own, and all tables."""
+    # Its session has Spark's defaults; these settings make a short run start sooner.
+    (tmp_path / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in QUICK.items()))
+    command, variables = [sys.executable, EXAMPLE, "--lake", "lake"], {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=900, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == SHOWN.strip()
+
+
+def test_the_example_names_jars_that_do_not_fit(tmp_path):
+    check = runpy.run_path(EXAMPLE)["check_spark"]
+    with pytest.raises(SystemExit, match=f"^there is no Delta in {tmp_path}: run `make jars`"):
+        check(tmp_path)
+    (tmp_path / "delta-spark_2.13-9.9.0.jar").touch()
+    with pytest.raises(SystemExit, match=r"^Delta 9\.9\.0 runs on Spark 9\.9, not on Spark 4\."):
+        check(tmp_path)
