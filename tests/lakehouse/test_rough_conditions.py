@@ -124,36 +124,6 @@ def test_an_interruption_is_not_the_fault_of_a_table(spark, tmp_path, monkeypatc
     assert not Path(topic.name("dead_quarantine")).exists()
 
 
-def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
-    kafka.create_topic(topic, 1)
-    kafka.produce(topic, [(None, canal(0, "INSERT", "a", row(1, "x"))["value"], 0)])
-    stream = (
-        spark.readStream.format("towpath")
-        .option("kafka.bootstrap.servers", kafka.bootstrap)
-        .option("kafka.sasl.password", CANARY)
-        .option("kafka.ssl.key.password", CANARY)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("layout", "messages")
-        .load()
-    )
-    lake = Topic(spark, tmp_path)
-    query = towpath.spark.replicate(
-        stream,
-        lake.target,
-        "canal-json",
-        checkpoint=str(tmp_path / "checkpoint"),
-        trigger={"availableNow": True},
-        **lake.options,
-    )
-    query.awaitTermination()
-    assert lake.names("a") == {1: "x"}
-    assert CANARY not in str([json.dumps(one, default=str) for one in query.recentProgress])
-    files = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
-    assert any("checkpoint" in path.parts for path in files)
-    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
-
-
 def topic_of(kafka, name, **settings):
     """The options that read it, from its beginning."""
     kafka.create_topic(name, 1, **settings)
@@ -165,7 +135,22 @@ def read_to_the_end(spark, lake, folder, format, options, **more):
     stream = stream.option("layout", "messages") if format == "towpath" else stream
     trigger, checkpoint = {"availableNow": True}, str(folder / "checkpoint")
     arguments = {"dialect": "canal-json", "checkpoint": checkpoint, "trigger": trigger, **lake.options, **more}
-    towpath.spark.replicate(stream.load(), lake.target, **arguments).awaitTermination()
+    query = towpath.spark.replicate(stream.load(), lake.target, **arguments)
+    query.awaitTermination()
+    return query
+
+
+def test_checkpoint_and_progress_have_no_secret(spark, kafka, topic, tmp_path):
+    secrets = dict.fromkeys(["kafka.sasl.password", "kafka.ssl.key.password"], CANARY)
+    options = topic_of(kafka, topic) | secrets
+    kafka.produce(topic, [(None, canal(0, "INSERT", "a", row(1, "x"))["value"], 0)])
+    lake = Topic(spark, tmp_path)
+    query = read_to_the_end(spark, lake, tmp_path, "towpath", options)
+    assert lake.names("a") == {1: "x"}
+    assert CANARY not in str([json.dumps(one, default=str) for one in query.recentProgress])
+    files = [path for path in Path(tmp_path).rglob("*") if path.is_file()]
+    assert any("checkpoint" in path.parts for path in files)
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.soak
