@@ -9,8 +9,7 @@ from deltalake import DeltaTable
 
 from delta_history import commits
 from lake_cases import Case, Together
-from lake_topic import TYPES as TYPES_OF_ROW
-from lake_topic import Topic, canal, row
+from lake_topic import TYPES, Topic, canal, row
 from random_table import RandomTable
 from spark_rows import of_spark
 from task_attempts import PART, batch
@@ -93,7 +92,7 @@ def test_rows_with_errors_are_dead_letters(topic):
 @together
 def test_updates_of_before_a_column_was_added_keep_its_value(topic):
     """They lack it, and their own declaration has it not."""
-    wide = {**TYPES_OF_ROW, "note": "varchar(9)"}
+    wide = {**TYPES, "note": "varchar(9)"}
     yield [canal(0, "INSERT", "a", {**row(1, "x"), "note": "kept"}, wide)]
     update = canal(1, "UPDATE", "a", row(1, "y"), old={"name": "x"}, second=1)
     yield [update, canal(2, "INSERT", "a", {**row(2, "z"), "note": "n"}, wide, second=2)]
@@ -118,24 +117,6 @@ def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic):
     yield [canal(2, "DELETE", "a", row(1, "x"), {"id": "int", "name": "varchar(3)"})]
     assert topic.names("a") == {70_000: "y"}
     assert writers(topic, "a") == ["spark", "spark", "task"]
-
-
-@pytest.mark.soak
-def test_rows_of_before_a_column_was_added_with_a_value_are_left_to_spark(topic, caplog):
-    caplog.set_level("INFO", "towpath.spark")
-    wide = {**TYPES_OF_ROW, "N": "int"}
-    topic.replicate(canal(0, "INSERT", "a", row(1, "x")))
-    topic.replicate(canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN N int DEFAULT 5", second=5))
-    topic.replicate(
-        canal(2, "INSERT", "a", {**row(2, "y"), "N": "7"}, wide, second=6),
-        canal(3, "DELETE", "a", row(1, "x"), second=6),
-    )
-    assert "merged by Spark" not in caplog.text
-    topic.replicate(canal(0, "INSERT", "a", row(3, "z"), second=4, partition=1))
-    assert "there are rows of before a column was added" in caplog.text
-    topic.replicate(canal(4, "INSERT", "a", {**row(4, "v"), "N": None}, wide, second=7))
-    assert {one["id"]: one["N"] for one in topic.rows("a")} == {2: 7, 3: 5, 4: None}
-    assert writers(topic, "a")[-3:] == ["task", "spark", "task"]
 
 
 # The worker's part alone.

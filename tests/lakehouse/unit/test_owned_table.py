@@ -16,6 +16,7 @@ from task_attempts import attempts_at_the_same_time, batch, created, inserts, ow
 from towpath.lakehouse.merging import owned_table
 from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
 from towpath.lakehouse.merging.owned_table import apply
+from towpath.lakehouse.order.order import ORDER_FIELDS
 
 
 @pytest.fixture
@@ -78,6 +79,12 @@ def test_what_only_sparks_merge_applies(target):
     partial = canal(1, "UPDATE", "a", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})
     with pytest.raises(RefusedError, match="only the changed columns"):
         apply(owned(target), [batch(partial)])
+    after = [dict.fromkeys(ORDER_FIELDS) | {"topic": "t", "partition": 0, "offset": 5, "step": 0}]
+    with pytest.raises(BatchRefusedError, match="before a column was added"):
+        apply(owned(target, after=after), [batch(canal(6, "INSERT", "a", {"id": "7"}, {"id": "int"}))])
+    with pytest.raises(BatchRefusedError, match="from before a statement"):
+        apply(owned(target, after=after), [batch(canal(4, "INSERT", "a", row(7, "x")))])
+    assert apply(owned(target, after=after), [batch(canal(6, "INSERT", "a", row(7, "x")))])["row"] == 1
 
 
 def test_without_the_package(target, monkeypatch):
