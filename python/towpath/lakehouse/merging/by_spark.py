@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.carried_rows import converted, relabelled_rows
 from towpath.lakehouse.history import append_changes
+from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.delta_rs import LIMITS
 from towpath.lakehouse.merging.jobs import (
     KINDS,
@@ -34,7 +35,7 @@ from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTa
 from towpath.lakehouse.reading.changes import no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.reading.watermarks import Watermarks
-from towpath.lakehouse.seen.aside import Aside, write_dead_letters, write_quarantine
+from towpath.lakehouse.seen.aside import Aside, write_quarantine
 from towpath.lakehouse.seen.status import (
     DROPPED,
     OK,
@@ -186,27 +187,22 @@ class BySpark:
         readers = columns.readers()
         if existing is not None and (apply.writer.size(spark) or 0) > LIMITS.size:
             self._mark_rows(target)
-        with ExitStack() as held:
-            changes = self._changes(table, columns, readers)
-            if columns.are_appended:
-                changes = replace(changes, frame=_held(changes.frame, held))
-            doubts = self._doubts(changes.frame, table, target, columns)
-            if columns.are_appended:
-                settings = self.known.settings(table.key, [])
-                applied = append_changes(changes.frame, [], target, settings, self.batch_id)
+        changes = self._changes(table, columns, readers)
+        if columns.are_appended:
+            with ExitStack() as held:
+                frame = _held(changes.frame, held)
+                doubts = self._doubts(frame, table, target, columns)
+                applied = self._appended(frame, table.key, [], target)
                 if count := applied.counts.get(REJECTED):
-                    problem, rows = f"{target}: {count} rows cannot be applied", changes.frame.filter(is_rejected([]))
-                    origin = self.known.origin(table, target)
-                    write_dead_letters(rows, self.known.dead_letters, origin, KEY_ONLY, problem)
-                if existing is None:
-                    self.known.append_emptied(spark, table.key, target)
-                return applied, doubts
-            keys = columns.key
-            columns.rules.check_key(table.full_name, keys)
-            apply = self.known.configured(table, target, keys)
-            may_lack = Sql("op <> 'delete'" if self.known.may_lack(spark, target) else "partial AND inherits")
-            waits = may_lack if self.known.options.waited else None
-            applied = apply.apply(replace(changes, keys=keys, waits=waits), self.batch_id)
+                    rejected = frame.filter(is_rejected([]))
+                    self.known.configured(table, target, []).write_dead_letters(rejected, KEY_ONLY, count)
+            return applied, doubts
+        doubts, keys = self._doubts(changes.frame, table, target, columns), columns.key
+        columns.rules.check_key(table.full_name, keys)
+        apply = self.known.configured(table, target, keys)
+        may_lack = Sql("op <> 'delete'" if self.known.may_lack(spark, target) else "partial AND inherits")
+        waits = may_lack if self.known.options.waited else None
+        applied = apply.apply(replace(changes, keys=keys, waits=waits), self.batch_id)
         for part, reader in readers:
             self.learned.learn(part, reader)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, self.batch_id, dict(applied.counts), applied.seconds)
@@ -224,12 +220,17 @@ class BySpark:
                 continue
             reader, rules, keys = columns.as_written()
             rules.check_key(part.full_name, keys)
-            is_new, settings = schema_of(self._spark, history) is None, self.known.settings(name, keys)
             with ExitStack() as held:
                 frame = rules.masked(self._frame(*self._read(part, [(part, reader)])))
-                append_changes(_held(frame, held), keys, history, settings, self.batch_id)
-            if is_new:
-                self.known.append_emptied(self._spark, name, history)
+                self._appended(_held(frame, held), name, keys, history)
+
+    def _appended(self, changes: DataFrame, name: Name, keys: list[str], history: str) -> Applied:
+        """Append changes to a history. One that is new also gets what emptied its table before."""
+        is_new = schema_of(self._spark, history) is None
+        applied = append_changes(changes, keys, history, self.known.settings(name, keys), self.batch_id)
+        if is_new:
+            self.known.append_emptied(self._spark, name, history)
+        return applied
 
     def _create_truncated(self, table: SourceTable, target: str) -> None:
         """Create the target of a table whose rows a truncate deleted, if that is the last statement about it."""

@@ -130,7 +130,7 @@ class Applier:
         changes, counts = staged.changes, staged.applied.counts
         for outcome, default in ((REJECTED, KEY_ONLY), (UNKNOWN, _UNKNOWN_ROW)):
             if count := counts.get(outcome):
-                self._write_dead_letters(changes.filter(f"outcome = '{outcome}'"), default, count)
+                self.write_dead_letters(changes.filter(f"outcome = '{outcome}'"), default, count)
         deletes = changes.filter("outcome = 'delete'")
         # If one of the two writes fails, a retry of the batch finds the same deletes again.
         writes: list[Callable[[], bool | None]] = [lambda: staged.written > 0 and self.writer.write(staged)]
@@ -167,7 +167,7 @@ class Applier:
             self._origin = origin  # other tables may share the target
             rejected = pa.ipc.open_stream(result.rejected_changes).read_all()
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
-            self._write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
+            self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
         if (result.files or 0) > 1:
             optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         if not is_path(self._target):  # a task compacts the tombstones of a path
@@ -180,7 +180,8 @@ class Applier:
         optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         self.tombstones.forget(spark, self.writer.settings.forget_after)
 
-    def _write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
+    def write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
+        """Append changes that cannot be applied to the dead letters. `default`: as there."""
         problem = f"{self._target}: {count} rows cannot be applied"
         write_dead_letters(rejected, self._dead_letters, self._origin, default, problem)
 
