@@ -54,7 +54,7 @@ class Replicator:
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
         ddl = self.options.ddl
         self._ddl = LogTable(ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if ddl else None
-        self._by_tasks = ByTasks(known, in_tasks, self._learned, known.dead_letters is not None)
+        self._by_tasks = ByTasks(known, self._learned)
 
     def __call__(self, batch: DataFrame, batch_id: int = 0) -> None:
         """Apply a batch of events."""

@@ -13,7 +13,7 @@ from towpath.lakehouse.merging.jobs import SMALL, in_parallel, session_settings,
 from towpath.lakehouse.merging.owned_table import OwnedTable
 from towpath.lakehouse.merging.retries import is_interruption
 from towpath.lakehouse.merging.rows import DELETE, OLD, REJECTED, ROW, Applied
-from towpath.lakehouse.merging.tasks import TaskMerges, merge_in_tasks
+from towpath.lakehouse.merging.tasks import merge_in_tasks
 from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTables
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
 from towpath.lakehouse.seen.status import TableResult, TableStatus
@@ -36,9 +36,7 @@ class ByTasks:
     """Merges tables in tasks."""
 
     known: KnownTargets
-    in_tasks: TaskMerges
     learned: LearnedTables
-    has_dead_letters: bool
 
     def merge(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
@@ -75,7 +73,7 @@ class ByTasks:
         return {table: result for table, result in found.items() if not result.refused}
 
     def _refuse(self, table: SourceTable, reason: str, *, is_lasting: bool) -> None:
-        self.in_tasks.refuse(self.known.target(table) or "", reason, is_lasting=is_lasting)
+        self.known.in_tasks.refuse(self.known.target(table) or "", reason, is_lasting=is_lasting)
 
     def _finished(self, spark: SparkSession, table: SourceTable, result: Row, batch_id: int) -> TableResult:
         target = self.known.target(table) or ""
@@ -104,9 +102,9 @@ class ByTasks:
     def _prepared(self, spark: SparkSession, table: SourceTable) -> OwnedTable | None:
         if (target := self.known.target(table)) is None:
             return None
-        apply = self.known.applier(target)
+        apply, in_tasks = self.known.applier(target), self.known.in_tasks
         is_new = apply.writer.table.schema(spark) is None
-        if not self.in_tasks.may(spark, target, exists=not is_new):
+        if not in_tasks.may(spark, target, exists=not is_new):
             return None
         if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
             return None
@@ -123,23 +121,23 @@ class ByTasks:
         self.known.sources.add(table.key)
         self.known.configured(table, target, keys)
         order = apply.writer.prepare(spark, schema)
-        if not self.in_tasks.may(spark, target):
+        if not in_tasks.may(spark, target):
             return None
         if is_path(target):  # a task creates them
-            tombstones = companion(self.in_tasks.location(spark, target), "tombstones")
+            tombstones = companion(in_tasks.location(spark, target), "tombstones")
         else:
             apply.tombstones.prepare(spark, schema, keys)
-            tombstones = self.in_tasks.location(spark, apply.tombstones.name)
+            tombstones = in_tasks.location(spark, apply.tombstones.table.name)
         return OwnedTable(
             {part: reader for one, reader in columns.readers() for part in one.events},
             tuple(keys),
-            self.in_tasks.location(spark, target),
+            in_tasks.location(spark, target),
             tombstones,
             order,
             apply.tombstones.forget_before(spark, apply.writer.settings.forget_after),
-            self.has_dead_letters,
-            storage=self.in_tasks.storage,
-            id=self.in_tasks.id(spark, target),
+            self.known.dead_letters is not None,
+            storage=in_tasks.storage,
+            id=in_tasks.id(spark, target),
             after=[one.fields for one in timeline.places(table.key)] if may_be_older else (),
         )
 

@@ -65,7 +65,7 @@ class Applier:
         self._target, self._dead_letters, self._status = target, dead_letters, status
         self._keys: list[str] = []
         self._origin = Origin(target=target)
-        self._stored_bounds = StoredBounds(target, self.tombstones.name)
+        self._stored_bounds = StoredBounds(target, self.tombstones.table.name)
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
         """Set the key's columns, how the target is created and maintained, and whose changes it gets."""
@@ -171,7 +171,7 @@ class Applier:
         if (result.files or 0) > 1:
             optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         if not is_path(self._target):  # a task compacts the tombstones of a path
-            optimize_in_turn(spark, self.tombstones.name, batch_id, self.writer.settings.optimize_every)
+            optimize_in_turn(spark, self.tombstones.table.name, batch_id, self.writer.settings.optimize_every)
 
     def _maintain(self, spark: SparkSession, batch_id: int) -> None:
         """Forget old tombstones, and optimize."""

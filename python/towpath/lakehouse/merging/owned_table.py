@@ -101,12 +101,6 @@ class OwnedTable:
     after: Sequence[Mapping[str, Any]] = ()
     """The order values of the statements about the table: its rows have to be newer."""
 
-    def changes(self, events: Iterable[tuple[Part, pa.RecordBatch]]) -> pa.Table:
-        """The changes in the events of the table, by their parts."""
-        schema = next(iter(self.readers.values())).schema
-        found = (self.readers[part].decode_batches(batch) for part, batch in events)
-        return pa.Table.from_batches(chain.from_iterable(found), schema)
-
 
 class TableTasks:
     """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
@@ -158,7 +152,8 @@ def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> d
     Raises:
         RefusedError: Spark has to merge these changes.
     """
-    changes = table.changes(events).combine_chunks().to_batches()
+    found = chain.from_iterable(table.readers[part].decode_batches(batch) for part, batch in events)
+    changes = pa.Table.from_batches(found, next(iter(table.readers.values())).schema).combine_chunks().to_batches()
     if not changes:
         return {"row": 0}
     [batch] = changes

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from towpath.lakehouse.merging.rows import key_names
 from towpath.lakehouse.order.order import ORDER_TYPE, key_columns
 from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.seen.aside import timestamp
 from towpath.lakehouse.tables.known_table import KnownTable
-from towpath.lakehouse.tables.sql import Sql, column, execute, sql, string, table
+from towpath.lakehouse.tables.sql import column, execute, sql, string, table
 from towpath.lakehouse.tables.tables import TableSettings, append, create_with
 from towpath.lakehouse.tables.targets import companion
 
@@ -25,22 +26,18 @@ _FORGET_EVERY = 3600.0
 
 _NOW = "current_timestamp() AS recorded_at"
 
-_OWN = ("order", "truncated", "recorded_at")
-"""The columns beside those of the key."""
-
 
 class Tombstones:
     """The tombstones of a target."""
 
     def __init__(self, target: str) -> None:
         """`target`: the name or the path of the target."""
-        self.name = companion(target, "tombstones")
-        self.table = KnownTable(self.name)
+        self.table = KnownTable(companion(target, "tombstones"))
         self._forgot_at: float | None = None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
         """All of them; None if there is no table."""
-        return spark.read.table(table(self.name)) if self.table.schema(spark) is not None else None
+        return spark.read.table(table(self.table.name)) if self.table.schema(spark) is not None else None
 
     def write(self, changes: DataFrame, keys: Sequence[str]) -> None:
         """Append those of deletes, and of truncates, which are for all keys: all columns of their key are null."""
@@ -48,11 +45,11 @@ class Tombstones:
         pairs = zip(key_columns(keys), key_names(keys), strict=True)
         values = (sql(template, key=key, name=column(name)) for key, name in pairs)
         rows = changes.selectExpr(*values, "`order`", "op = 'truncate' AS truncated", _NOW)
-        if self.table.schema(spark) is None and create_with(spark, self.name, rows, TableSettings()):
+        if self.table.schema(spark) is None and create_with(spark, self.table.name, rows, TableSettings()):
             self._forgot_at = time.monotonic()
             return
         self.prepare(spark, changes.select(f"{COLUMNS}.*").schema, keys)
-        append(spark, self.name, rows)
+        append(spark, self.table.name, rows)
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
@@ -66,9 +63,8 @@ class Tombstones:
     def forget(self, spark: SparkSession, age: str | None) -> None:
         """Delete those that are older than an interval, if it is due; None: none of them."""
         if self.table.schema(spark) is not None and (before := self.forget_before(spark, age)):
-            template = "DELETE FROM {table} WHERE recorded_at < timestamp_micros({micros})"
-            micros = Sql(str(round(before.timestamp() * 1_000_000)))
-            execute(spark, sql(template, table=table(self.name), micros=micros))
+            delete = "DELETE FROM {table} WHERE recorded_at < {before}"
+            execute(spark, sql(delete, table=table(self.table.name), before=timestamp(before)))
 
     def forget_before(self, spark: SparkSession, age: str | None) -> datetime | None:
         """The time of before which those are deleted now that are older than an interval, if it is due."""

@@ -25,14 +25,14 @@ class KnownTable:
 
     def __init__(self, name: str) -> None:
         """`name`: the name or the path of the table."""
-        self._name = name
+        self.name = name
         self._schema: StructType | None = None
         self._properties: Mapping[str, str] | None = None
 
     def schema(self, spark: SparkSession) -> StructType | None:
         """The schema; None if the table does not exist."""
         if self._schema is None:
-            self._schema = schema_of(spark, self._name)
+            self._schema = schema_of(spark, self.name)
         return self._schema
 
     def order(self, spark: SparkSession) -> str | None:
@@ -43,7 +43,7 @@ class KnownTable:
     def properties(self, spark: SparkSession) -> Mapping[str, str]:
         """The properties; none if the table does not exist."""
         if self._properties is None and self.schema(spark) is not None:
-            self._properties = table_properties(spark, self._name)
+            self._properties = table_properties(spark, self.name)
         return self._properties or {}
 
     def key(self, spark: SparkSession) -> list[str] | None:
@@ -53,7 +53,7 @@ class KnownTable:
 
     def set_properties(self, spark: SparkSession, values: Mapping[str, str]) -> None:
         """Set properties."""
-        set_properties(spark, self._name, values)
+        set_properties(spark, self.name, values)
         self._properties = None
 
     def learn(self, properties: Mapping[str, str]) -> None:
@@ -75,6 +75,6 @@ class KnownTable:
             return
         columns = StructType(list(fields))
         self._schema = None
-        create_or_evolve(spark, self._name, columns, settings=settings)
+        create_or_evolve(spark, self.name, columns, settings=settings)
         if not known:  # it is new
             self._schema = columns
