@@ -9,13 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.following.follow import Follower
-from towpath.lakehouse.log.ordered_statements import (
-    Statement,
-    read_ddl,
-    with_other_cases,
-    with_others,
-    without_databases,
-)
+from towpath.lakehouse.log.ordered_statements import Statement, completed, read_ddl
 from towpath.lakehouse.log.routed_tables import routed
 from towpath.lakehouse.log.statement_log import Appended
 from towpath.lakehouse.merging.by_spark import BySpark
@@ -31,7 +25,7 @@ from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
 from towpath.lakehouse.seen.aside import Origin, write_dead_letters
 from towpath.lakehouse.seen.status import TableResult, TableStatus, by_table
-from towpath.lakehouse.statements import CreateTable, DropDatabase, TruncateTable
+from towpath.lakehouse.statements import CreateTable, TruncateTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import column
@@ -140,7 +134,7 @@ class Replicator:
         """Apply the rows of tables; `changed`: those that a statement of the batch changes."""
         follows = self._known.follows
         results, left = self._in_tasks(batch, tables, batch_id)
-        unsure = [one for one in left if follows and self._log.has(batch.frame.sparkSession, one.key)]
+        unsure = [one for one in left if follows and one.key in self._log.names(batch.frame.sparkSession)]
         done = [one for one in tables if one not in left]
         results += self._alone(batch, [one for one in left if one not in unsure], done, batch_id)
         return results + self._route(batch, [*changed, *unsure], batch_id)
@@ -213,14 +207,11 @@ class Replicator:
     def _with_tables(
         self, spark: SparkSession, statements: list[Statement], tables: Iterable[tuple[str, str]]
     ) -> list[Statement]:
-        """The statements that do something, with the tables of a database that is dropped."""
+        """The statements that do something, with the known tables that they change without naming them."""
         known = cache(partial(self._known.of_tables, spark))  # a statement may name hundreds of tables
         named = cache(lambda: {*tables, *known()})
-        statements = [with_others(one, named) for one in statements]
-        if any(isinstance(action, DropDatabase) for one in statements for action in one.actions):
-            statements = [without_databases(one, named()) for one in statements]
-        of_other_case = partial(self._known.of_other_case, spark, known)
-        return [with_other_cases(statement, of_other_case) for statement in statements if statement.actions]
+        found = (completed(one, named, partial(self._known.of_other_case, spark, known)) for one in statements)
+        return [one for one in found if one.actions]
 
     def _in_tasks(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")  # rows of a batch are grouped by Spark
 from pyspark.sql import Row
 
 from towpath.lakehouse.log import statement_log
-from towpath.lakehouse.log.ordered_statements import Place, Statement
+from towpath.lakehouse.log.ordered_statements import Place, Statement, completed, read_statement
 from towpath.lakehouse.log.routed_tables import routed
 from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.log.timeline import Columns
@@ -119,7 +119,21 @@ def test_the_log_has_each_statement_once_and_says_which_are_late():
         late.text,
         copy.text,
     ]
-    assert (log.has(None, ("shop", "a")), log.has(None, ("shop", "b"))) == (True, False)
+    assert log.names(None) == {("shop", name) for name in "tua"}
+
+
+@pytest.mark.parametrize(
+    "text", ["DROP DATABASE shop", "ALTER TABLE t SOMETHING", "TRUNCATE TABLE T", "DROP DATABASE Shop"]
+)
+def test_the_log_has_the_tables_that_a_statement_does_not_name(text):
+    """A query that begins again reads them from the log, whatever it knows of tables."""
+    known = [T, ("shop", "u"), ("shop", "something")]
+    place = Place({**dict.fromkeys(ORDER_FIELDS), "commit_ts": 1})
+    said = dict.fromkeys(("table_changes", "schema", "connector", "table")) | {"sql": text, "database": "shop"}
+    of_case = {("shop", "T"): [T]}
+    first = completed(read_statement(place, said), lambda: known, lambda *name: of_case.get(name, []))
+    assert T in first.tables
+    assert statement_log._Entry(statement_log._Entry.of(first).row).statement == first
 
 
 def test_a_log_that_could_not_be_read_is_read_again(monkeypatch):
@@ -132,4 +146,4 @@ def test_a_log_that_could_not_be_read_is_read_again(monkeypatch):
     log = StatementLog("/lake/status_statements", TaskMerges())
     for _ in range(2):
         with pytest.raises(OSError, match="the store is away"):
-            log.has(None, T)
+            log.names(None)

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 import towpath
-from towpath.lakehouse.log.ordered_statements import Place, Statement, with_others
+from towpath.lakehouse.log.ordered_statements import Place, Statement, completed
 from towpath.lakehouse.statements import (
     MAX_LENGTH,
     Action,
@@ -585,7 +585,9 @@ def test_each_table_of_a_statement_is_followed_or_not_ok() -> None:
         one = sent(random_)
         actions = tuple(read_statements(one.text, one.database, one.table))
         place = Place({})
-        statement = with_others(Statement(place, one.text, one.database, one.table, actions), lambda: NAMES)
+        statement = completed(
+            Statement(place, one.text, one.database, one.table, actions), lambda: NAMES, lambda *_: []
+        )
         if list(statement.actions) == one.expected:
             clear += 1
             continue
@@ -600,7 +602,7 @@ def test_each_table_of_a_statement_is_followed_or_not_ok() -> None:
 def test_a_database_is_dropped_in_a_way_that_is_not_known() -> None:
     text = "DROP DATABASE other WHATEVER"
     statement = Statement(Place({}), text, "shop", None, tuple(read_statements(text, "shop")))
-    assert with_others(statement, lambda: NAMES).tables == {name for name in NAMES if name[0] == "other"}
+    assert completed(statement, lambda: NAMES, lambda *_: []).tables == {name for name in NAMES if name[0] == "other"}
 
 
 def test_a_new_name_needs_no_target() -> None:

@@ -71,10 +71,6 @@ def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any],
     return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
 
 
-def _partition(fields: Mapping[str, Any]) -> tuple[str, int]:
-    return fields["topic"], fields["partition"]
-
-
 @dataclass(frozen=True)
 class Statement:
     """A text of statements in a message."""
@@ -115,60 +111,47 @@ class Statement:
         return name.database or self.database or "", name.table
 
 
-OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
+_OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
 
 
-def without_databases(statement: Statement, tables: Collection[tuple[str, str]]) -> Statement:
-    """The statement with DROP TABLE of these tables in place of DROP DATABASE, which names no table."""
-    actions: list[Action] = []
-    for action in statement.actions:
-        if isinstance(action, DropDatabase):
-            names = [TableName(*name) for name in sorted(tables) if name[0].lower() == action.database.lower()]
-            actions += [DropTable(one) for one in names if one.database == action.database]
-            is_known = any(one.database == action.database for one in names)
-            actions += [NotFollowed(OTHER_CASE, tuple(names))] if names and not is_known else []
-        else:
-            actions.append(action)
-    return replace(statement, actions=tuple(actions))
-
-
-def with_other_cases(statement: Statement, of_other_case: Callable[[str, str], list[tuple[str, str]]]) -> Statement:
-    """The statement, and that it may change tables whose names differ from those in it in case only.
-
-    A server with `lower_case_table_names` logs rows with names in lower case, and statements as they were written.
-
-    Args:
-        statement: A statement.
-        of_other_case: The tables that a name without a target may mean.
-    """
-    changing = [one for one in statement.actions if not isinstance(one, CreateTable | DropColumn | NotFollowed)]
-    names = {name for action in changing for name in statement.tables_of(action)}
-    found = {other for name in names for other in of_other_case(*name)} - names
-    others = tuple(TableName(*name) for name in sorted(found))
-    added = (NotFollowed(OTHER_CASE, others),) if others else ()
-    return replace(statement, actions=(*statement.actions, *added))
-
-
-def with_others(statement: Statement, known: Callable[[], Collection[tuple[str, str]]]) -> Statement:
-    """The statement, with the known tables that it may change too where it could not be read in full.
+def completed(
+    statement: Statement,
+    known: Callable[[], Collection[tuple[str, str]]],
+    of_other_case: Callable[[str, str], Collection[tuple[str, str]]],
+) -> Statement:
+    """Return a statement with the known tables that it changes, or may change, without naming them.
 
     Args:
         statement: A statement.
         known: Returns the tables that are known.
+        of_other_case: Returns the tables that a name may mean on a server with `lower_case_table_names`, which logs
+            rows with names in lower case, and statements as they were written.
     """
+    actions = [one for action in statement.actions for one in _completed(statement, action, known)]
+    changing = [one for one in actions if not isinstance(one, CreateTable | DropColumn | NotFollowed)]
+    names = {name for action in changing for name in statement.tables_of(action)}
+    others = {other for name in names for other in of_other_case(*name)} - names
+    return replace(statement, actions=(*actions, *_of_other_case(others)))
 
-    def completed(action: Action) -> Action:
-        if not isinstance(action, NotFollowed) or not action.others:
-            return action
-        wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
-        found = set(statement.tables_of(action))
-        for name in known():
-            database, table = map(str.casefold, name)
-            if wanted & {("", table), (database, table), (database, "")}:
-                found.add(name)
-        return replace(action, tables=tuple(TableName(*name) for name in sorted(found)))
 
-    return replace(statement, actions=tuple(map(completed, statement.actions)))
+def _completed(statement: Statement, action: Action, known: Callable[[], Collection[tuple[str, str]]]) -> list[Action]:
+    if isinstance(action, DropDatabase):  # it names no table
+        dropped = [name for name in known() if name[0].lower() == action.database.lower()]
+        exactly = sorted(name for name in dropped if name[0] == action.database)
+        return [DropTable(TableName(*name)) for name in exactly] or _of_other_case(dropped)
+    if not isinstance(action, NotFollowed) or not action.others:
+        return [action]
+    wanted = {((one.database or "").casefold(), one.table.casefold()) for one in action.others}
+    found = set(statement.tables_of(action))
+    for name in known():
+        database, table = map(str.casefold, name)
+        if wanted & {("", table), (database, table), (database, "")}:
+            found.add(name)
+    return [replace(action, tables=tuple(TableName(*name) for name in sorted(found)))]
+
+
+def _of_other_case(names: Collection[tuple[str, str]]) -> list[Action]:
+    return [NotFollowed(_OTHER_CASE, tuple(TableName(*name) for name in sorted(names)))] if names else []
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:
@@ -222,7 +205,7 @@ def in_order(statements: Iterable[Statement]) -> list[Statement]:
     """
     partitions: dict[Any, list[Statement]] = {}
     for one in sorted(statements, key=lambda one: _sortable(one.place.fields, "offset", "step")):
-        partitions.setdefault(_partition(one.place.fields), []).append(one)
+        partitions.setdefault((one.place.fields["topic"], one.place.fields["partition"]), []).append(one)
     rank = _ranked([one.place for of_partition in partitions.values() for one in of_partition])
     waiting = [deque(of_partition) for of_partition in partitions.values()]
     ordered = []

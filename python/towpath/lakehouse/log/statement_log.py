@@ -17,9 +17,9 @@ from towpath.ddl import quoted
 from towpath.lakehouse.log.ordered_statements import (
     Place,
     Statement,
+    completed,
     in_order,
     read_statement,
-    without_databases,
 )
 from towpath.lakehouse.log.timeline import Name, Timeline
 from towpath.lakehouse.merging.tasks import TaskMerges
@@ -66,11 +66,6 @@ class StatementLog:
         self._followed: set[str] = set()
         self._is_read = table is None
 
-    def has(self, spark: SparkSession, name: Name) -> bool:
-        """Whether there is a statement about a table."""
-        self._read(spark)
-        return name in self._about
-
     def names(self, spark: SparkSession) -> Collection[Name]:
         """Return the tables that statements name."""
         self._read(spark)
@@ -96,8 +91,8 @@ class StatementLog:
             self._stored.append(spark, pa.Table.from_pylist([one.row for one in new.values()], _COLUMNS))
         self._add(new.values())
         # If the batch of a first message failed, it is read again before any other batch.
-        firsts = [one for one in statements if one.place == self._entries[one.identity].place]
-        firsts = [one for one in firsts if one.identity not in self._followed]
+        left = [one for one in statements if one.identity not in self._followed]
+        firsts = [one for one in left if one.place == self._entries[one.identity].place]
         return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
 
     def add_followed(self, spark: SparkSession, identities: Sequence[str]) -> None:
@@ -167,11 +162,10 @@ class StatementLog:
         """Read the entries that are not known yet."""
         if self.table is None or schema_of(spark, self.table) is None:
             return []
-        entries = [_Entry(row.asDict()) for row in spark.read.table(sql_table(self.table)).collect()]
-        marks = {one.identity for one in entries if one.identity.startswith(_FOLLOWED)}
+        rows = {row["identity"]: row.asDict() for row in spark.read.table(sql_table(self.table)).collect()}
+        marks = {one for one in rows if one.startswith(_FOLLOWED)}
         self._followed |= {one.removeprefix(_FOLLOWED) for one in marks}
-        entries = [one for one in entries if one.identity not in marks]
-        new = [one for one in entries if one.identity not in self._entries]
+        new = [_Entry(row) for one, row in rows.items() if one not in marks and one not in self._entries]
         self._add(new)
         return new
 
@@ -221,4 +215,10 @@ class _Entry:
         found = read_statement(self.place, self.row)
         if found is None:  # the log has statements with a text or changes only
             raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
-        return without_databases(found, self.tables)
+        named = found.tables
+
+        def of_other_case(database: str, table: str) -> list[Name]:
+            folded = (database.lower(), table.lower())
+            return [one for one in self.tables if one not in named and (one[0].lower(), one[1].lower()) == folded]
+
+        return completed(found, lambda: self.tables, of_other_case)
