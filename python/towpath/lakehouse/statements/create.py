@@ -22,21 +22,25 @@ def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Acti
     table = names.read(cursor)
     like = _like(cursor, names)
     columns, key = ((), ()) if like else _elements(cursor)
+    read_options(cursor)
+    skip_partitioning(cursor)
+    if not is_query(cursor):  # the rows of a query are changes of rows in the log
+        cursor.end()
+        if not columns and not like:
+            raise cursor.unexpected("columns or a query")
     created = CreateTable(table, columns, key, if_not_exists, like)
-    _rest(cursor, bool(columns or like))
     return [DropTable(table), created] if replaced else [created]
 
 
 def _like(cursor: Cursor, names: Names) -> TableName | None:
     """Read LIKE and the table, which may be in parentheses, if they are next."""
-    original = names.next_statement()  # its rows do not change
-    if cursor.accept("LIKE"):
-        return original.read(cursor)
-    if cursor.accept("( LIKE"):
-        like = original.read(cursor)
+    phrase = cursor.accept_one("LIKE", "( LIKE")
+    if not phrase:
+        return None
+    like = names.next_statement().read(cursor)  # its rows do not change
+    if phrase == "( LIKE":
         cursor.expect(")")
-        return like
-    return None
+    return like
 
 
 def _elements(cursor: Cursor) -> tuple[tuple[Column, ...], tuple[str, ...]]:
@@ -58,13 +62,3 @@ def _elements(cursor: Cursor) -> tuple[tuple[Column, ...], tuple[str, ...]]:
 def _primary_key(element: Cursor) -> tuple[str, ...]:
     read_constraint_name(element)
     return read_primary_key(element) if element.accept("PRIMARY KEY") else ()
-
-
-def _rest(cursor: Cursor, is_spelled_out: bool) -> None:
-    """Read the options, the partitions, and a query to the end: its rows are changes of rows in the log."""
-    read_options(cursor)
-    skip_partitioning(cursor)
-    if not is_query(cursor):
-        cursor.end()
-        if not is_spelled_out:
-            raise cursor.unexpected("columns or a query")
