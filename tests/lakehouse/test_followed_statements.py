@@ -112,6 +112,42 @@ def test_names_that_other_tables_have(topic):
 
 
 @together
+def test_the_column_of_the_key_is_renamed(topic):
+    types = {"no": "int", "name": "varchar(20)"}
+    yield [canal(at, "INSERT", "t", row(at, "x"), second=1) for at in range(3)]
+    yield [
+        altered(3, "t", "RENAME COLUMN id TO no", 5),
+        canal(4, "INSERT", "t", {"no": "3", "name": "new"}, types, second=6),
+        canal(5, "DELETE", "t", {"no": "1", "name": "x"}, types, second=6),
+    ]
+    yield [
+        canal(6, "UPDATE", "t", {"no": "2", "name": "y"}, types, old={"name": "x"}, second=7),
+        canal(0, "INSERT", "t", row(4, "late"), second=2, partition=1),
+    ]
+    found = topic.load("shop/t").select("no", "name").collect()
+    assert {one["no"]: one["name"] for one in found} == {0: "x", 2: "y", 3: "new", 4: "late"}
+    assert topic.state_of()["t"] == "ok"
+
+
+@together
+def test_newer_changes_of_a_name_that_another_table_gets(topic):
+    """They were read before the statement, from another partition. The deletes of both tables are remembered."""
+    newer = {"second": 20, "partition": 1}
+    yield [
+        *(canal(at, "INSERT", "old", row(at, "old"), second=2) for at in range(4)),
+        canal(4, "DELETE", "old", row(9, "old"), second=3),
+    ]
+    yield [canal(0, "INSERT", "t", row(1, "newer"), **newer), canal(1, "DELETE", "t", row(2, "old"), **newer)]
+    yield [said(5, "old", "RENAME TABLE old TO t", 10)]
+    yield [
+        canal(2, "INSERT", "old", row(9, "late"), second=1, partition=1),
+        canal(3, "INSERT", "old", row(2, "late"), second=5, partition=1),
+    ]
+    assert topic.names("t") == {0: "old", 1: "newer", 3: "old"}
+    assert topic.state_of() == {"old": "renamed", "t": "ok"}
+
+
+@together
 def test_a_key_gets_another_type_in_a_copy(topic):
     types = {"id": "varchar(9)", "name": "varchar(20)"}
     yield [

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.reading.batch_messages import computed
-from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, expressions, sql, table
+from towpath.lakehouse.tables.sql import Sql, column, expressions, sql, table
 from towpath.lakehouse.tables.tables import order_column, schema_of
 
 if TYPE_CHECKING:
@@ -23,7 +19,7 @@ def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
     """The rows of a target that do not meet the condition for its own; None if there are none."""
     if own == ALL_ROWS:
         return None
-    rows = spark.read.table(table(target)).alias("t").filter(~expressions(spark)(own))
+    rows = filtered(spark, target, sql("NOT ({own})", own=own))
     return rows if rows.limit(1).count() else None
 
 
@@ -40,20 +36,11 @@ def order_of_rows(spark: SparkSession, target: str) -> Sql | None:
     return column("t", name) if name is not None else None
 
 
-def has_row(spark: SparkSession, target: str, condition: Sql, place: Place | None = None) -> bool:
-    """Whether a row `t` of a target meets a condition, which may use `s.place`."""
-    rows = spark.read.table(table(target)).alias("t")
-    with ExitStack() as held:
-        if place is not None:
-            rows = rows.crossJoin(one_row(spark, place, [], held).alias("s"))
-        return rows.filter(expressions(spark)(condition)).limit(1).count() > 0
+def has_row(spark: SparkSession, target: str, condition: Sql) -> bool:
+    """Whether a row `t` of a target meets a condition."""
+    return filtered(spark, target, condition).limit(1).count() > 0
 
 
-def one_row(spark: SparkSession, place: Place, values: Iterable[Sql], held: ExitStack) -> DataFrame:
-    """A row of a place and of values `v0`, `v1` and so on.
-
-    It is data: Spark folds a query of constants into a merge, and then fails to make a filter for Iceberg.
-    """
-    named = [sql("{value} AS {name}", value=value, name=Sql(f"v{at}")) for at, value in enumerate(values)]
-    query = sql("SELECT {values}", values=comma_separated([sql("{place} AS place", place=place.literal()), *named]))
-    return computed(execute(spark, query), held, in_driver=True)
+def filtered(spark: SparkSession, target: str, condition: Sql) -> DataFrame:
+    """The rows `t` of a target that meet a condition."""
+    return spark.read.table(table(target)).alias("t").filter(expressions(spark)(condition))

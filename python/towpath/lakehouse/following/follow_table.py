@@ -1,0 +1,299 @@
+"""Follows statements that change one table: changes its target, or says why it is stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from towpath.lakehouse.following.carried_rows import are_changed, initial_value
+from towpath.lakehouse.following.converted_values import relabelled
+from towpath.lakehouse.following.small_target import Filled
+from towpath.lakehouse.following.stored_rows import StoredRows, stored_rows
+from towpath.lakehouse.log.ordered_statements import Place, Statement
+from towpath.lakehouse.log.timeline import Columns, Name
+from towpath.lakehouse.order.order import is_certain, is_newer
+from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.seen.status import DROPPED, GONE, OK, QUARANTINED, STALE, STATES, TableStatus, unordered
+from towpath.lakehouse.statements import (
+    Action,
+    AddColumn,
+    ChangePrimaryKey,
+    Column,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    ModifyColumn,
+    RenameColumn,
+    TruncateTable,
+)
+from towpath.lakehouse.tables.formats import format_of
+from towpath.lakehouse.tables.known_table import KnownTable
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.sql import Sql, any_of, column, sql, string
+from towpath.lakehouse.tables.tables import INTEGERS, create_or_evolve, exists, rename_column, schema_of
+from towpath.lakehouse.tables.target_properties import KEY, SOURCE
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, find_column, has_row
+from towpath.spark.types import struct_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Actions = tuple[Action, ...]
+
+_CREATED_TWICE = "the table was created, but has older rows: that it was dropped was not read"
+_IGNORED = "ddl_policy is ignore: the table was"
+_UNLABELLED = "rows that replicate has not written do not say which table of the target they are of"
+_WAITING = "messages that may be of the table which was created again wait in quarantine: apply them with reprocess"
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """A change of a table: an action, or several that add columns."""
+
+    spark: SparkSession
+    known: KnownTargets
+    statement: Statement
+    actions: Actions
+    name: Name
+    target: str
+
+    def follow(self) -> Iterator[TableStatus]:
+        """Change the target. Yields its states, without the statement."""
+        action = self.actions[0]
+        if not exists(self.spark, self.target):
+            if isinstance(action, CreateTable):
+                self.known.status.end(self.spark, self.name, GONE)
+        elif isinstance(action, DropTable):
+            yield TableStatus(*self.name, None, DROPPED, "the table was dropped")
+        else:
+            if isinstance(action, CreateTable):
+                yield from self._create(action)
+            elif reasons := list(self._reasons()):
+                yield self._stale("; ".join(reasons))
+            if not isinstance(action, DropColumn) and self._is_unlabelled():
+                yield self._stale(_UNLABELLED)
+
+    def _stale(self, reason: str) -> TableStatus:
+        return TableStatus(*self.name, None, STALE, reason)
+
+    @property
+    def _table(self) -> KnownTable:
+        return self.known.table(self.target)
+
+    @cached_property
+    def _stored(self) -> StoredRows:
+        return next(stored_rows(self.spark, self.known, self.name, self.statement.place))
+
+    def _is_unlabelled(self) -> bool:
+        """Whether some rows of the target do not say of which of its tables they are."""
+        order = self._stored.order if self.known.may_share else None
+        if order is None or SOURCE in self._table.properties(self.spark):
+            return False
+        return has_row(self.spark, self.target, sql("{label} IS NULL", label=column("t", order, "table")))
+
+    def _reasons(self) -> Iterator[str]:
+        """Change the target, as far as the rules for the columns of its table allow it. Yields why it is stale."""
+        timeline, protection = self.known.log.timeline(self.spark, self.name), self.known.protection(self.spark)
+        cut = timeline.cut(self.statement, self.actions[0])
+        before, rules = protection.of(self.name, cut), protection.of(self.name, cut + len(self.actions))
+        ruled = [rules.in_target(one, before) for one in self.actions]
+        yield from (one for one in ruled if isinstance(one, str))
+        if added := [one for one in ruled if isinstance(one, AddColumn)]:
+            yield from self._add(added, timeline.columns(self.name, cut), timeline.ever_added(self.name, cut))
+            return
+        match ruled[0]:
+            case TruncateTable():
+                yield from self._truncate(self.statement.place, "truncated")
+            case ModifyColumn(column=column):
+                yield from self._modify(column)
+            case RenameColumn(old=old, new=new):
+                yield from self._rename(old, new)
+            case ChangePrimaryKey(columns=columns):
+                yield from self._change_key(columns)
+
+    def _change_key(self, columns: Collection[str]) -> Iterator[str]:
+        """Say why the target is stale if its rows are merged by another key than the table has now."""
+        if rule_of(self.known.options.keys, *self.name):
+            return
+        key = self._table.key(self.spark) or []
+        if {one.lower() for one in key} not in (set(), {one.lower() for one in columns}):
+            new = f"is ({', '.join(columns)}) now" if columns else "was dropped"
+            yield f"the primary key {new}; rows are merged by ({', '.join(key)})"
+
+    def _create(self, action: CreateTable) -> Iterator[TableStatus]:
+        """A table that was dropped has no rows when it is created again.
+
+        A table that was not dropped has none either: then the rows of its target came with the statement, in other
+        partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
+        """
+        timeline = self.known.log.timeline(self.spark, self.name)
+        cut = timeline.cut(self.statement, action)
+        gone_at = timeline.ended(self.name, cut)
+        if timeline.exists(self.name, cut) is not False or gone_at is None:
+            if not action.if_not_exists and self._stored.has(self._stored.before):
+                yield self._stale(_CREATED_TWICE)
+        elif reasons := list(self._truncate(gone_at, "created again")):
+            yield self._stale(*reasons)
+        elif (aside := self.known.quarantine) is not None and aside.has_since(self.spark, self.name, gone_at):
+            yield TableStatus(*self.name, None, QUARANTINED, _WAITING, ends=[*GONE, STALE])
+        else:  # the target is correct again
+            yield TableStatus(*self.name, None, OK, ends=STATES[1:])
+
+    def _truncate(self, place: Place, what: str) -> Iterator[str]:
+        """Delete the rows of the table that are older than a place. Yields why the target is stale."""
+        if not self.known.follows:
+            yield f"{_IGNORED} {what}"
+        elif kept := self.known.truncate(self.spark, self.target, self.name, place):
+            yield unordered(kept)
+
+    def _add(self, actions: Sequence[AddColumn], known: Columns, former: Collection[str]) -> Iterator[str]:
+        """Add columns, and give their values to older rows.
+
+        Args:
+            actions: The actions of a statement that add the columns.
+            known: What earlier statements made of the columns of the table.
+            former: The columns in lower case that earlier statements added to tables of its name.
+
+        Yields:
+            Why the target is stale.
+        """
+        existing = schema_of(self.spark, self.target)
+        names = {name.lower() for name in existing.names} if existing is not None else set()
+        new: list[Filled] = []
+        for action in actions:
+            added, name, lower = action.column, action.column.name, action.column.name.lower()
+            is_new, is_former = lower not in names, lower in known.names or lower in former
+            if added.unknown:
+                yield f"the values of the column {name} in old rows are not known: {added.unknown}"
+            elif lower in known.added:
+                continue  # the statement was sent again
+            elif not is_new and not is_former and action.if_not_exists:
+                empty = sql("{name} IS NULL AND {before}", name=column("t", name), before=self._stored.before)
+                if added.initial is not None and self._stored.has(empty):
+                    yield f"the table may have had the column {name} before: nulls of old rows may be their values"
+            elif self.known.follows:
+                new.append(Filled(name, initial_value(added), is_new, is_former))
+            elif added.initial is not None:
+                yield f"ddl_policy is ignore: the column {name}"
+        if new:  # in two commits at most: columns, values
+            fields = pa.schema([(one.name, one.value.type) for one in new])
+            create_or_evolve(self.spark, self.target, struct_type(fields))
+            yield from self._fill([one for one in new if one.value.is_valid or not one.is_new])
+
+    def _fill(self, new: list[Filled]) -> Iterator[str]:
+        """Give the values of added columns to the rows that are older. Yields why the target is stale."""
+        if self._stored.order is None or not new:
+            return
+        small = self.known.small(self.spark, self.name, self.target)
+        if small is None or not small.fill(self.statement.place, new):
+            lacks = {column("t", one.name): self._lacks(one) for one in new}
+            template = "IF({lacks}, {value}, {name})"
+            values = {
+                name: sql(template, lacks=lack, value=_literal(one), name=name)
+                for one, (name, lack) in zip(new, lacks.items(), strict=True)
+            }
+            self._stored.update(values, any_of(lacks.values()))
+        for one in new:
+            # The target had the column before it was added.
+            unordered = sql("{wants} AND {unordered}", wants=_wants(one), unordered=self._stored.unordered)
+            if not one.is_new and self._stored.has(unordered):
+                yield f"rows of the time of the statement may lack the column {one.name}, or have null in it"
+
+    def _lacks(self, one: Filled) -> Sql:
+        """A condition for rows that get the value of a column."""
+        # A row without a column that the target lacked gets the value, unless it is known to be newer.
+        older = self._stored.compared(_may_lack) if one.is_new else self._stored.before
+        return sql("{wants} AND {older}", wants=_wants(one), older=older)
+
+    def _modify(self, modified: Column) -> Iterator[str]:
+        """Change the type of a column. Yields why the target is stale."""
+        wanted = struct_type(pa.schema([(modified.name, initial_value(modified).type)]))
+        found = find_column(self.spark, self.target, modified.name)
+        if found is None:
+            return
+        if self.known.follows:
+            create_or_evolve(self.spark, self.target, wanted)
+        after = schema_of(self.spark, self.target) or wanted
+        own, name = after[found].dataType.simpleString(), column("t", found)
+        stored = format_of(self.spark, self.target).stored(wanted[0].dataType.simpleString())
+        # Another table of the target, or an earlier type, may need a wider integer.
+        if own != stored and not {own, stored} <= INTEGERS.keys():
+            yield f"the column {found} becomes {modified.type}; rows may have changed without a message"
+        elif self._stored.has(are_changed(name, modified)):
+            yield f"the column {found} becomes {modified.type}; rows have changed without a message"
+        elif self.known.follows and (value := relabelled(name, modified.type)) is not None:
+            # The values of an enum or set get the order and case of its new labels. Newer rows have them already.
+            others = sql("NOT {name} <=> {value}", name=name, value=value)
+            if self._stored.has(others):
+                self._stored.update({name: value}, others)
+
+    def _rename(self, former: str, name: str) -> Iterator[str]:
+        """Rename a column, and in the key too: a driver may have ended in between. Yields why the target is stale."""
+        is_alone = self._stored.own == ALL_ROWS
+        old, new = find_column(self.spark, self.target, former), find_column(self.spark, self.target, name)
+        if not self.known.follows:
+            if old not in (None, name):
+                yield f"ddl_policy is ignore: the column {old} is {name} now"
+            return
+        if old is not None and old != name:
+            if new != old and (new is not None or not is_alone):
+                yield from self._move_values(old, new or name)
+                return
+            if is_alone:  # other tables of the target keep their spelling
+                rename_column(self.spark, self.target, old, name)
+        keys = self._table.key(self.spark) or []
+        if former.lower() in map(str.lower, keys):
+            renamed = [name if one.lower() == former.lower() else one for one in keys]
+            self._table.set_properties(self.spark, {KEY: json.dumps(renamed, ensure_ascii=False)})
+
+    def _move_values(self, old: str, new: str) -> Iterator[str]:
+        """Give older rows of the table the values of a column in another one. Yields why the target is stale.
+
+        Other tables of the target keep the former name, and rows that were read before the statement have the new one.
+        """
+        schema, order = schema_of(self.spark, self.target), self._stored.order
+        if schema is None or order is None:
+            return
+        if old.lower() in map(str.lower, self._table.key(self.spark) or []):
+            yield f"the column {old} of the key is {new} now, which other rows of the target have already, or not yet"
+            return
+        create_or_evolve(self.spark, self.target, struct_type(pa.schema([])).add(new, schema[old].dataType))
+        former, now = column("t", old), column("t", new)
+        template = "{former} IS NOT NULL AND ({order} IS NULL OR {before})"
+        older = sql(template, former=former, order=column("t", order), before=self._stored.before)
+        self._stored.update({now: former, former: Sql("NULL")}, older)
+        if self._stored.has(
+            sql("{former} IS NOT NULL AND {unordered}", former=former, unordered=self._stored.unordered)
+        ):
+            yield f"rows of the time of the statement may have {new} in {old}"
+
+
+def _may_lack(order: Sql, place: Sql) -> Sql:
+    template = "NOT ({certain} AND {newer})"
+    return sql(template, certain=is_certain(order, place), newer=is_newer(order, place))
+
+
+def _wants(one: Filled) -> Sql:
+    """True if a row gets the value of a column in case that it is older than the statement."""
+    name = column("t", one.name)
+    # A row with a value has it from its own message, unless the column was there before.
+    is_empty = Sql("true" if one.again else f"{name} IS NULL")
+    return sql("NOT ({name} <=> {value}) AND {is_empty}", name=name, value=_literal(one), is_empty=is_empty)
+
+
+def _literal(one: Filled) -> Sql:
+    """The value of a column in SQL, with its type."""
+    value, [field] = one.value.as_py(), struct_type(pa.schema([(one.name, one.value.type)]))
+    kind = Sql(field.dataType.simpleString())
+    if value is None:
+        return sql("CAST(NULL AS {kind})", kind=kind)
+    if isinstance(value, bytes):
+        return Sql(f"X'{value.hex()}'")
+    text = value.isoformat() if isinstance(value, date | datetime) else str(value)
+    return sql("CAST({text} AS {kind})", text=string(text), kind=kind)

@@ -1,0 +1,91 @@
+"""The stored rows of a table, and which of them a statement concerns: those that are older."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.log.timeline import Name
+from towpath.lakehouse.order.order import is_after, is_before, is_ordered
+from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, table
+from towpath.lakehouse.tables.tables import order_column, schema_of
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, filtered
+from towpath.lakehouse.tables.targets import companion
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The rows of a table in its target, or their tombstones. Conditions are for a row `t`."""
+
+    spark: SparkSession
+    target: str
+    order: str | None
+    """The column of the order values; None if towpath did not create the target."""
+    own: Sql
+    """A condition for the rows of the table, if others share the target."""
+    place: Place
+    """The place of the statement."""
+
+    @property
+    def before(self) -> Sql:
+        """A condition for rows that are known to be older than the statement."""
+        return self.compared(is_before)
+
+    @property
+    def after(self) -> Sql:
+        """A condition for rows that are known to be newer."""
+        return sql("coalesce({after}, false)", after=self.compared(is_after))
+
+    @property
+    def unordered(self) -> Sql:
+        """A condition for rows that may be older or newer."""
+        return self.compared(lambda order, place: sql("NOT {ordered}", ordered=is_ordered(place, order)))
+
+    def compared(self, condition: Callable[[Sql, Sql], Sql]) -> Sql:
+        """A condition for an order value and the place of the statement."""
+        if self.order is None:
+            return Sql("false")
+        # The place is in the text once, and is no constant: Iceberg cannot make a filter of a constant struct.
+        found = condition(column("t", self.order), Sql("place"))
+        return sql("exists(array({place}), place -> {found})", place=self.place.literal(), found=found)
+
+    def rows(self, condition: Sql) -> DataFrame:
+        """The rows of the table that meet a condition."""
+        return filtered(self.spark, self.target, sql("{own} AND ({condition})", own=self.own, condition=condition))
+
+    def moving(self) -> DataFrame:
+        """The rows of the table that are not known to be newer."""
+        return self.rows(sql("NOT {after}", after=self.after))
+
+    def staying(self) -> DataFrame:
+        """All other rows of the target: newer ones, and those of other tables."""
+        return filtered(self.spark, self.target, sql("NOT {own} OR {after}", own=self.own, after=self.after))
+
+    def has(self, condition: Sql) -> bool:
+        """Whether a row of the table meets a condition."""
+        return self.rows(condition).limit(1).count() > 0
+
+    def update(self, values: Mapping[Sql, Sql], condition: Sql) -> None:
+        """Give columns other values in the rows of the table that meet a condition."""
+        sets = comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in values.items())
+        template = "UPDATE {target} t SET {sets} WHERE {own} AND ({condition})"
+        target = table(self.target)
+        execute(self.spark, sql(template, target=target, sets=sets, own=self.own, condition=condition))
+
+
+def stored_rows(spark: SparkSession, known: KnownTargets, name: Name, place: Place) -> Iterator[StoredRows]:
+    """Yield the rows of a table in its target, and their tombstones, as far as there are such tables."""
+    if (target := known.of_names(*name)) is None:
+        return
+    for one in (target, companion(target, "tombstones")):
+        if (schema := schema_of(spark, one)) is None:
+            return
+        order = order_column(schema) if one == target else "order"
+        own = ALL_ROWS if order is None else known.labelled(spark, name, target, column("t", order))
+        yield StoredRows(spark, one, order, own, place)
