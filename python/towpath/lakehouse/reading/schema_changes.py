@@ -7,7 +7,6 @@ the message has its new columns, and not how the values of older rows became the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,12 +58,8 @@ class SchemaChange:
             return CreateTable(name)
         if change["type"] == "DROP":
             return DropTable(name)
-        return NotFollowed(_ALTERED, tuple(self._altered(change)))
-
-    def _altered(self, change: dict[str, Any]) -> Iterator[TableName]:
-        yield self._name(change["id"])
-        if isinstance(former := change.get("previousId"), str) and _PART.match(former):
-            yield self._name(former)
+        names = (change["id"], change.get("previousId"))
+        return NotFollowed(_ALTERED, tuple(self._name(one) for one in names if one and _PART.match(str(one))))
 
     def _name(self, identifier: str) -> TableName:
         """A table by its identifier, such as `"shop"."sales"."orders"`; the message has what that lacks."""
