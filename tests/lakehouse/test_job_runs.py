@@ -162,8 +162,8 @@ def test_the_metric_counts_the_rows_of_dead_letters(spark, tmp_path):
     assert all(name for name in topic.states())
 
 
-def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
-    """Relative paths are in the working directory; jars have to be there when Java starts."""
+def submitted(kafka, tmp_path, *jars):
+    """Run the example with `spark-submit`, on a topic with a row and a message that cannot be read."""
     topic = kafka.create_topic(f"{tmp_path.name}-submitted", 1)
     kafka.produce(topic, [(None, canal(0, "INSERT", "a", row(1, "x"))["value"], 0), (None, b"none", 0)])
     text = (ROOT / "examples" / "job.yml").read_text().replace("subscribe: binlog", f"subscribe: {topic}")
@@ -173,12 +173,20 @@ def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
     arguments = [towpath.replicate.__file__, "job.yml", "--once"]
     variables = {**os.environ, "KAFKA": kafka.bootstrap, "SPARK_LOCAL_IP": "127.0.0.1"}
     end = {"env": variables, "cwd": tmp_path, "capture_output": True, "text": True, "timeout": 300, "check": False}
-    late = subprocess.run([*submit, *arguments], **end)
+    return subprocess.run([*submit, *jars, *arguments], **end)
+
+
+@pytest.mark.soak  # a unit test has the message
+def test_jars_of_a_job_come_too_late_for_spark_submit(kafka, tmp_path):
+    late = submitted(kafka, tmp_path)
     assert late.returncode == 2
     assert "towpath: spark.jars.packages comes too late, Java runs already: spark-submit --packages org" in late.stdout
     assert not (tmp_path / "lake").exists()
-    jars = ["--jars", lake_settings(tmp_path)["spark.jars"]]
-    ran = subprocess.run([*submit, *jars, *arguments], **end)
+
+
+def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
+    """Relative paths are in the working directory."""
+    ran = submitted(kafka, tmp_path, "--jars", lake_settings(tmp_path)["spark.jars"])
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"^shop\.a: ok: 1 applied", ran.stdout, re.MULTILINE), ran.stdout
     assert ran.stdout.endswith("ended\n")
@@ -229,6 +237,7 @@ def test_the_first_snapshot_of_a_database(spark, kafka, tmp_path, ran_here):
 
 
 def test_what_a_check_finds(kafka, tmp_path):
+    port = int(kafka.bootstrap.rpartition(":")[2])
     bad = ran(
         kafka,
         job(
@@ -240,6 +249,8 @@ def test_what_a_check_finds(kafka, tmp_path):
             schemas={"shop.a": "id int"},
             dead_letters=None,
             status="no_such_catalog.own.status",
+            keys={"orders": ["id"]},
+            metrics={"port": port, "address": "127.0.0.1"},
         ),
         "--check",
     )
@@ -249,77 +260,71 @@ def test_what_a_check_finds(kafka, tmp_path):
     assert re.search(r"target +problem +cannot write in /proc", bad.stdout)
     assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)
     assert re.search(r"status +problem +.*no_such_catalog", bad.stdout)
+    assert re.search(r"names +ok +orders: expected database\.table", bad.stdout)
+    assert re.search(rf"metrics +problem +metrics: cannot listen on 127.0.0.1:{port}: Address already", bad.stdout)
     assert max(map(len, bad.stdout.splitlines())) < 700
     assert bad.stderr == ""
 
 
 def options(**more):
-    return {"source": {"options": {"kafka.bootstrap.servers": "${TEST_BROKER}", "subscribe": "topic", **more}}}
+    given = {"kafka.bootstrap.servers": "${TEST_BROKER}", "subscribe": "topic", **more}
+    return {"source": {"options": {name: one for name, one in given.items() if one is not None}}}
+
+
+def snapshots(**more):
+    return {"snapshots": {**more, "tables": {"a.b": None}}}
 
 
 MISTAKES = {
-    "a pattern": (options(subscribe=None, subscribePattern="absent.*"), "source", "no topic matches absent.*"),
-    "no topics": (options(subscribe=None), "source", "options must be specified .* subscribe"),
-    "offsets": (options(startingOffsets="first"), "source", "startingOffsets: expected earliest, latest or JSON"),
-    "most": (options(maxOffsetsPerTrigger="many"), "source", "maxOffsetsPerTrigger: expected a number .* not many"),
-    "trigger": ({"trigger": {"processingTime": "soon"}}, "source", "trigger: processingTime: .*soon"),
-    "towpath": ({"source": {"format": "towpath", "options": {"pth": "x"}}}, "source", "unknown option 'pth'"),
-    "s3": ({"target": "s3a://b/{database}/{table}"}, "target", "S3AFileSystem not found: its package belongs"),
-    "catalog": ({"target": "lake.{database}.{table}"}, "target", "there is no catalog lake"),
-    "mask": ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "arguments", "a.b: mask: c: .*Syntax error"),
-    "rules": ({"columns": {"a.b": {"exclude": ["c"]}}, "status": None}, "arguments", "columns: give status too"),
-    "age": ({"forget_after": "7 dayz"}, "arguments", "forget_after: expected an interval"),
-    "one place": ({"dead_letters": "/tmp/x/y", "status": "/tmp/x/y/"}, "status", "/tmp/x/y/ is dead_letters too"),
-    "host": ({"target": "hdfs://no.such:1/{database}/{table}"}, "target", "UnknownHostException: no.such$"),
-    "url": (
-        {"snapshots": {"options": {"url": "mysql://u:pass@h"}, "tables": {"a.b": None}}},
-        "snapshot of a.b",
-        "^url: expected one that begins with jdbc:",
-    ),
-    "format": (
-        {"snapshots": {"format": "jbdc", "tables": {"a.b": {"path": "/x"}}}},
-        "snapshot of a.b",
-        "^format: did you mean jdbc?",
-    ),
-    "registry": (
-        {"dialect": "debezium-avro", "options": {"schema_registry": "http://u:pass@127.0.0.1:1"}},
-        "schema_registry",
-        "cannot be reached",
-    ),
-    "driver": (
-        {"snapshots": {"options": {"url": "jdbc:x:y"}, "tables": {"a.b": None}}},
-        "snapshot of a.b",
-        "driver to",
-    ),
+    "source": [
+        (options(subscribe=None, subscribePattern="absent.*"), "no topic matches absent.*"),
+        (options(subscribe=None), "options must be specified .* subscribe"),
+        (options(startingOffsets="first"), "startingOffsets: expected earliest, latest or JSON"),
+        (options(maxOffsetsPerTrigger="many"), "maxOffsetsPerTrigger: expected a number .* not many"),
+        ({"trigger": {"processingTime": "soon"}}, "trigger: processingTime: .*soon"),
+        ({"source": {"format": "towpath", "options": {"pth": "x"}}}, "unknown option 'pth'"),
+    ],
+    "arguments": [
+        ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "a.b: mask: c: .*Syntax error"),
+        ({"columns": {"a.b": {"exclude": ["c"]}}, "status": None}, "columns: give status too"),
+        ({"forget_after": "7 dayz"}, "forget_after: expected an interval"),
+    ],
+    "target": [
+        ({"target": "s3a://b/{database}/{table}"}, "S3AFileSystem not found: its package belongs"),
+        ({"target": "lake.{database}.{table}"}, "there is no catalog lake"),
+        ({"target": "hdfs://no.such:1/{database}/{table}"}, "UnknownHostException: no.such$"),
+    ],
+    "status": [({"dead_letters": "/tmp/own/y", "status": "/tmp/own/y/"}, "/tmp/own/y/ is dead_letters too")],
+    "snapshot of a.b": [
+        (snapshots(options={"url": "mysql://u:pass@h"}), "^url: expected one that begins with jdbc:"),
+        (snapshots(options={"url": "jdbc:x:y"}), "driver to"),
+        (snapshots(format="jbdc", options={"path": "/x"}), "^format: did you mean jdbc?"),
+    ],
+    "schema_registry": [
+        (
+            {"dialect": "debezium-avro", "options": {"schema_registry": "http://u:pass@127.0.0.1:1"}},
+            "cannot be reached",
+        )
+    ],
 }
 
 
-@pytest.mark.parametrize(("more", "name", "said"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_that_a_check_finds(spark, kafka, tmp_path, monkeypatch, capfd, more, name, said):
+@pytest.mark.parametrize("number", range(max(map(len, MISTAKES.values()))))
+def test_mistakes_that_a_check_finds(spark, kafka, tmp_path, monkeypatch, number):
+    """A job with one mistake in each thing that is checked."""
+    mistakes = {name: of_name[number] for name, of_name in MISTAKES.items() if number < len(of_name)}
     monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
-    if "source" in more:
-        given = more["source"]["options"]
-        more = {"source": {**more["source"], "options": {key: one for key, one in given.items() if one is not None}}}
     with contextlib.suppress(Exception):
         kafka.create_topic("topic")
-    found = list(check(read_job(job(tmp_path, kafka, ["topic"], **more)), spark))
-    [problem] = [one for one in found if not one.is_ok]
-    assert problem.name == name
-    assert re.search(said, problem.found), problem.found
-    assert "\n" not in problem.found
-    assert "Traceback" not in problem.found
+    settings = {name: one for more, _ in mistakes.values() for name, one in more.items()}
+    found = list(check(read_job(job(tmp_path, kafka, ["topic"], **settings)), spark))
+    problems = {one.name: one.found for one in found if not one.is_ok}
+    assert problems.keys() == mistakes.keys()
+    for name, text in problems.items():
+        assert re.search(mistakes[name][1], text), text
+        assert "\n" not in text
+        assert "Traceback" not in text
     assert not [one for one in found if "pass" in one.found]
-
-
-def test_a_check_of_a_port_and_of_names(spark, kafka, tmp_path, monkeypatch):
-    monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
-    with contextlib.suppress(Exception):
-        kafka.create_topic("topic")
-    port = int(kafka.bootstrap.rpartition(":")[2])
-    file = job(tmp_path, kafka, ["topic"], metrics={"port": port, "address": "127.0.0.1"}, keys={"orders": ["id"]})
-    found = {one.name: one for one in check(read_job(file), spark)}
-    assert found["metrics"].found == f"metrics: cannot listen on 127.0.0.1:{port}: Address already in use"
-    assert found["names"].found.startswith("orders: expected database.table")
 
 
 @pytest.mark.soak

@@ -9,8 +9,9 @@ import socket
 import threading
 import time
 import urllib.request
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -20,7 +21,7 @@ from towpath.cli import main
 from towpath.job import exporter as exporter_module
 from towpath.job.exporter import Exporter
 from towpath.job.file import read_job
-from towpath.job.run import _kept_errors
+from towpath.job.run import _check_submitted, _kept_errors
 from towpath.job.schema import job_schema
 from towpath.lakehouse.seen.status import TableStatus
 from towpath.printable import printable
@@ -431,6 +432,19 @@ def test_what_java_prints_is_kept_unless_it_does_not_start(capfd):
         raise RuntimeError
     os.write(2, b"; later")
     assert capfd.readouterr().err == "no Java; later"
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_jars_come_too_late_unless_spark_submit_was_given_them(tmp_path, monkeypatch, is_given):
+    pyspark = pytest.importorskip("pyspark")
+    job = read(tmp_path, SMALL + "spark: {spark.jars.packages: 'io.delta:delta:4'}")
+    _check_submitted(job)  # starts Java itself
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(pyspark.SparkContext, "_ensure_initialized", lambda: None)
+    monkeypatch.setattr(pyspark, "SparkConf", lambda: SimpleNamespace(contains=lambda name: is_given))
+    late = r"spark\.jars\.packages comes too late, Java runs already: spark-submit --packages io\.delta:delta:4"
+    with nullcontext() if is_given else pytest.raises(ValueError, match=late):
+        _check_submitted(job)
 
 
 def test_the_command_prints_the_schema(capsys):
