@@ -130,7 +130,6 @@ def test_quarantine_gets_the_messages_of_blocks(topic, monkeypatch):
 
 def test_an_error_of_a_decoder_stops_only_its_table(topic, monkeypatch):
     """Workers are forked before this test, so the error is in what the driver sends."""
-    topic.replicate_in_turn([inserts(0, 1), inserts(1, 2)], quarantine=topic.name("quarantine"))
 
     def fails(*_):
         raise RuntimeError("no registry")
@@ -144,13 +143,13 @@ def test_an_error_of_a_decoder_stops_only_its_table(topic, monkeypatch):
         return remember(decoder, declared)
 
     monkeypatch.setattr(blocks, "KnownTable", failing)
-    topic.replicate_in_turn([inserts(2, 3), inserts(3, 4)], quarantine=topic.name("quarantine"))
+    topic.replicate_in_turn([inserts(0, 1), inserts(1, 2)], quarantine=topic.name("quarantine"))
     assert known
-    assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}
+    assert topic.names("a") == {1: "n1", 2: "n2"}
 
 
 def test_columns_that_somebody_adds_to_a_target(topic):
-    topic.replicate_in_turn([inserts(0, 1), inserts(1, 2)])
+    topic.replicate(*inserts(0, 1, 2))
     topic.spark.sql(f"ALTER TABLE {topic.sql_name('shop/a')} ADD COLUMN own int")
     topic.replicate_in_turn([inserts(2, 3), inserts(3, 4)])
     assert topic.names("a") == {1: "n1", 2: "n2", 3: "n3", 4: "n4"}
@@ -174,7 +173,7 @@ def test_random_messages(topic, seed):
             del rows[key]
         else:
             rows[key] = {**rows.get(key, {"note": None}), "id": key, **values}
-    cuts = [0, *sorted(rng.sample(range(200), 5)), 200]
+    cuts = [0, *sorted(rng.sample(range(200), 3)), 200]
     topic.replicate_in_turn([messages[begin:end] for begin, end in pairwise(cuts)])
     for name, rows in tables.items():
         found = {one["id"]: one for one in topic.rows(name)}
