@@ -55,6 +55,7 @@ def test_a_rebuilt_table_keeps_its_feed(topic):
     assert feed(topic, "a", topic.version("a") - 1) == [("update_postimage", "last"), ("update_preimage", "z")]
 
 
+@pytest.mark.soak  # a unit test has what decides it
 def test_a_default_of_the_session_is_followed(spark, tmp_path, monkeypatch):
     name = "spark.databricks.delta.properties.defaults.enableChangeDataFeed"
     topic = Topic(spark, tmp_path)

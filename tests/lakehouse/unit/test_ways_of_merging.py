@@ -12,6 +12,7 @@ from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.tables import formats
 from towpath.lakehouse.tables.known_targets import KnownTargets
+from towpath.lakehouse.tables.tables import has_feed
 from towpath.lakehouse.tables.target_properties import PARTIAL
 from towpath.lakehouse.tables.targets import Targets
 
@@ -83,6 +84,21 @@ def test_where_tasks_write(monkeypatch, location, merge, has_storage, reason):
     in_tasks = TaskMerges(merge, storage={} if has_storage else None, locations={"a": location})
     assert in_tasks.may(None, "a") == (reason is None)
     assert in_tasks.refused.get("a") == reason
+
+
+@pytest.mark.parametrize(
+    ("default", "properties", "has"),
+    [
+        (None, {}, False),
+        ("true", {}, True),
+        ("TRUE", {"delta.enableChangeDataFeed": "false"}, False),
+        (None, {"delta.enableChangeDataFeed": "True"}, True),
+    ],
+)
+def test_which_new_tables_have_a_feed(default, properties, has):
+    """Of Delta, by the default of the session or the property of the table."""
+    conf = {"spark.databricks.delta.properties.defaults.enableChangeDataFeed": default} if default else {}
+    assert has_feed(SimpleNamespace(conf=conf), "/lake/a", properties) == has
 
 
 def test_the_argument(monkeypatch, caplog):
