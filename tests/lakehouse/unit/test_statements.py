@@ -599,6 +599,18 @@ def test_each_table_of_a_statement_is_followed_or_not_ok() -> None:
     assert clear > 1000
 
 
+def test_which_statements_may_change_a_table_whose_name_differs_in_case() -> None:
+    def others(text: str) -> list[tuple[TableName, ...]]:
+        statement = Statement(Place({}), text, "shop", "T", tuple(read_statements(text, "shop", "T")))
+        found = completed(statement, list, lambda database, table: [(database, table.lower())])
+        return [one.tables for one in found.actions if isinstance(one, NotFollowed)]
+
+    for text in ("ALTER TABLE T ADD COLUMN n int", "TRUNCATE TABLE T", "DROP TABLE T", "RENAME TABLE T TO u"):
+        assert others(text) == [(shop("t"),)]
+    for text in ("ALTER TABLE T ADD INDEX (n)", "CREATE TABLE T (id int PRIMARY KEY)", "DROP TABLE t"):
+        assert others(text) == []
+
+
 def test_a_database_is_dropped_in_a_way_that_is_not_known() -> None:
     text = "DROP DATABASE other WHATEVER"
     statement = Statement(Place({}), text, "shop", None, tuple(read_statements(text, "shop")))
