@@ -191,10 +191,8 @@ def test_deleted_rows_stay_with_the_time_of_their_deletion(topic):
     send(*first)
     send(*deletes)
     assert rows("people") == {0: ("x", 4), 1: ("again", None), 2: ("x", None), 3: ("x", 8), 5: ("x", None)}
-    version = topic.version("people")
-    send(*first, *deletes)
-    assert topic.version("people") == version
     send(
+        *(first + deletes),  # again
         # A row that is back has no time; an update without all columns inherits nothing from a deleted row.
         canal(30, "INSERT", "people", row(0, "back"), second=10),
         canal(31, "UPDATE", "people", {"id": "3"}, old={"name": "x"}, second=11),
@@ -242,19 +240,6 @@ def test_columns_are_left_out_and_masked(topic):
     assert "the column id of the primary key cannot be left out or masked" in topic.states()["keyed"]["reason"]
     assert (topic.states()["a"]["state"], topic.states()["b"]["state"]) == ("stale", "ok")
     assert topic.states()["a"]["reason"] == "the column z is PIN now, for which the argument columns has another rule"
-
-
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [
-        ({"omit": ["a"]}, "'omit' is not a rule"),
-        ({"include": "id"}, "include: expected a collection"),
-        ({"mask": ["id"]}, "mask: expected a mapping"),
-    ],
-)
-def test_rules_that_are_refused(topic, rules, message):
-    with pytest.raises(ValueError, match=message):
-        topic.replicate(canal(0, "INSERT", "a", row(1, "x")), columns={"shop.a": rules})
 
 
 @together.having(history=["shop.a"])

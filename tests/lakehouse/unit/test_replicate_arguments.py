@@ -42,6 +42,9 @@ WRONG = {
     "optimize_every: expected a number from 1 on or None": {"optimize_every": 0},
     "soft_deletes: expected a text": {"soft_deletes": ""},
     "columns: shop.a: expected a mapping": {"columns": {"shop.a": ["phone"]}},
+    "columns: shop.a: 'omit' is not a rule": {"columns": {"shop.a": {"omit": ["a"]}}},
+    "include: expected a collection": {"columns": {"shop.a": {"include": "id"}}},
+    "mask: expected a mapping": {"columns": {"shop.a": {"mask": ["id"]}}},
     "table_properties: a: expected a text": {"table_properties": {"a": 1}},
     "messages: expected a DataFrame, not NoneType": {},
 }
