@@ -135,8 +135,7 @@ class Replicator:
         follows = self._known.follows
         results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and one.key in self._log.names(batch.frame.sparkSession)]
-        done = [one for one in tables if one not in left]
-        results += self._alone(batch, [one for one in left if one not in unsure], done, batch_id)
+        results += self._alone(batch, [one for one in left if one not in unsure], tables, batch_id)
         return results + self._route(batch, [*changed, *unsure], batch_id)
 
     def _follow(
@@ -195,8 +194,7 @@ class Replicator:
             return results
         batch = batch.of(parts.filter(any_of(carried)))
         merged, left = self._in_tasks(batch, carried, batch_id)
-        done = [one for one in carried if one not in left]
-        return results + merged + self._alone(batch, left, done, batch_id)
+        return results + merged + self._alone(batch, left, carried, batch_id)
 
     def _declared(self, table: SourceTable) -> set[str] | None:
         """The columns that the messages of a table declare, in lower case."""
@@ -222,14 +220,14 @@ class Replicator:
         return self._by_tasks.merge(batch, tables, batch_id)
 
     def _alone(
-        self, batch: BatchEvents, tables: list[SourceTable], merged: list[SourceTable], batch_id: int
+        self, batch: BatchEvents, tables: list[SourceTable], among: list[SourceTable], batch_id: int
     ) -> list[TableResult]:
-        """Apply tables with Spark's statements."""
+        """Apply tables with Spark's statements, which are among these tables of the batch."""
         if not tables:
             return []
         watermarks = self._watermarks(batch.frame.sparkSession, tables)
         late = watermarks.count_late(batch.frame) if watermarks else {}
-        messages = BatchMessages(batch, tables, merged)
+        messages = BatchMessages(batch, tables, [one for one in among if one not in tables])
         return BySpark(self._known, self._learned, batch, messages, batch_id, watermarks, late).merge(tables)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:

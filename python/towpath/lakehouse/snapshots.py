@@ -69,16 +69,14 @@ def _rows(spark: SparkSession, name: str, given: Snapshot, known: KnownTargets) 
     options = known.options
     rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
     rules = known.protection(spark).of(split_name(name))
-    declared = rule_of(options.schemas, *split_name(name))
-    if declared is None:
-        return as_oldest(rules.of_table(rows), None, options.soft_deletes)
-    schema = columns_of(declared)
-    existing = {one.lower() for one in rows.columns}
-    missing = [one for one in rules.kept(schema).names if one.lower() not in existing]
-    if missing:
-        raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
-    of_schema = rows.select(*map(column, schema.names))
-    return as_oldest(rules.of_table(of_schema), rules.kept(schema), options.soft_deletes)
+    declared, wanted = rule_of(options.schemas, *split_name(name)), None
+    if declared is not None:
+        wanted, existing = rules.kept(columns_of(declared)), {one.lower() for one in rows.columns}
+        missing = [one for one in wanted.names if one.lower() not in existing]
+        if missing:
+            raise ValueError(f"snapshots: {name}: the snapshot lacks the columns {', '.join(missing)}")
+        rows = rows.select(*map(column, wanted.names))
+    return as_oldest(rules.of_table(rows), wanted, options.soft_deletes)
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:

@@ -183,11 +183,7 @@ class TableColumns:
         return [replace(one, key=tuple(now(name) or name for name in one.key)) for one in self._table.declarations]
 
     def _carried(self, columns: StructType, carried: Columns) -> StructType:
-        """The columns of older messages by their current names. One that was dropped stays, if its name is free.
-
-        Raises:
-            ValueError: No type can store the values of both names of a column.
-        """
+        """The columns of older messages by their current names. One that was dropped stays, if its name is free."""
         from pyspark.sql.types import StructField, StructType
 
         found = StructType()
