@@ -120,17 +120,18 @@ def test_a_start_that_fails_is_repeated(topic, spark, monkeypatch):
 
 def test_types_rules_and_soft_deletes(topic, spark):
     found = spark.createDataFrame([(1, "x", "secret", 7)], "id bigint, name string, phone string, more int")
+    rules, both = {"exclude": ["phone"], "mask": {"name": "concat(value, '!')"}}, ("shop.a", "shop.b")
     options = {
-        "snapshots": {"shop.a": found},
-        "schemas": {"shop.a": "id int(11), name varchar(20), phone varchar(20)"},
-        "columns": {"shop.a": {"exclude": ["phone"], "mask": {"name": "concat(value, '!')"}}},
+        "snapshots": {"shop.a": found, "shop.b": found.drop("phone")},
+        "schemas": dict.fromkeys(both, "id int(11), name varchar(20), phone varchar(20)"),
+        "columns": dict.fromkeys(both, rules),
         "soft_deletes": "deleted_at",
     }
     topic.replicate(**options)
     kinds = {one.name: one.dataType.simpleString() for one in topic.load("shop/a").schema}
     assert kinds.pop("_towpath").startswith("struct")
     assert kinds == {"id": "int", "name": "string", "deleted_at": "timestamp"}
-    assert topic.names("a") == {1: "x!"}
+    assert topic.names("a") == topic.names("b") == {1: "x!"}
     types = {"id": "int", "name": "varchar(20)", "phone": "varchar(20)"}
     topic.replicate(canal(0, "INSERT", "a", {**row(2, "y"), "phone": "secret"}, types), **options)
     assert topic.names("a") == {1: "x!", 2: "y!"}
