@@ -81,7 +81,7 @@ class LogTable(OwnTable):
 
     def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
         """Append the rows, of which there are few."""
-        if self.may_merge(spark):
+        if (isinstance(rows, pa.Table) or hasattr(rows, "toArrow")) and self.may_merge(spark):  # Spark 3.5 has none
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
             if self.merge(spark, found, struct_type(found.schema), same, {}):
