@@ -123,9 +123,11 @@ def test_the_column_of_the_key_is_renamed(topic):
     yield [
         canal(6, "UPDATE", "t", {"no": "2", "name": "y"}, types, old={"name": "x"}, second=7),
         canal(0, "INSERT", "t", row(4, "late"), second=2, partition=1),
+        altered(7, "t", "RENAME COLUMN name TO Name", 8),  # Spark refuses to change the case only
+        canal(8, "INSERT", "t", {"no": "5", "Name": "newest"}, {"no": "int", "Name": "varchar(20)"}, second=9),
     ]
     found = topic.load("shop/t").select("no", "name").collect()
-    assert {one["no"]: one["name"] for one in found} == {0: "x", 2: "y", 3: "new", 4: "late"}
+    assert {one["no"]: one["name"] for one in found} == {0: "x", 2: "y", 3: "new", 4: "late", 5: "newest"}
     assert topic.state_of()["t"] == "ok"
 
 

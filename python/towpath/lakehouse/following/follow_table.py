@@ -237,16 +237,17 @@ class TableChange:
         """Rename a column, and in the key too: a driver may have ended in between. Yields why the target is stale."""
         is_alone = self._stored.own == ALL_ROWS
         old, new = find_column(self.spark, self.target, former), find_column(self.spark, self.target, name)
+        if old is not None and old == new:  # only the case changes: the target keeps its spelling
+            return
         if not self.known.follows:
-            if old not in (None, name):
+            if old is not None:
                 yield f"ddl_policy is ignore: the column {old} is {name} now"
             return
-        if old is not None and old != name:
-            if new != old and (new is not None or not is_alone):
-                yield from self._move_values(old, new or name)
-                return
-            if is_alone:  # other tables of the target keep their spelling
-                rename_column(self.spark, self.target, old, name)
+        if old is not None and (new is not None or not is_alone):
+            yield from self._move_values(old, new or name)
+            return
+        if old is not None:
+            rename_column(self.spark, self.target, old, name)
         keys = self._table.key(self.spark) or []
         if former.lower() in map(str.lower, keys):
             renamed = [name if one.lower() == former.lower() else one for one in keys]
