@@ -39,7 +39,10 @@ fn measure(group: &mut BenchmarkGroup<'_, CpuTime>, shape: &str, corpus: &Corpus
 }
 
 fn bench() {
-    let mut criterion = Criterion::default().with_measurement(CpuTime).sample_size(10).configure_from_args();
+    let mut criterion = Criterion::default()
+        .with_measurement(CpuTime)
+        .sample_size(10)
+        .configure_from_args();
     for shape in corpus::SHAPES {
         let corpus = runner::batch(shape);
         let mut group = criterion.benchmark_group(shape);

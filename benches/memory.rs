@@ -43,8 +43,15 @@ fn messages(path: &str, count: usize) -> Result<BinaryArray> {
 /// A figure of Linux on this process, in bytes.
 fn status(name: &str) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("Linux writes it");
-    let kibibytes = line.trim_matches([':', ' ', '\t']).split(' ').next().and_then(|digits| digits.parse::<u64>().ok());
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .expect("Linux writes it");
+    let kibibytes = line
+        .trim_matches([':', ' ', '\t'])
+        .split(' ')
+        .next()
+        .and_then(|digits| digits.parse::<u64>().ok());
     Ok(kibibytes.expect("it is a number") << 10)
 }
 
@@ -62,7 +69,9 @@ fn measure(decoder: &Decoder, messages: &BinaryArray) -> Result<Value> {
     let output = batch.get_array_memory_size();
     drop(batch);
     for _ in 1..TIMES {
-        drop(black_box(decoder.decode(messages).expect("it was decoded before")));
+        drop(black_box(
+            decoder.decode(messages).expect("it was decoded before"),
+        ));
     }
     Ok(json!({
         "messages": messages.value_offsets().len() - 1,
@@ -82,7 +91,9 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let messages = messages(path, count.parse().expect("a number of messages"))?;
-    let decoder = Decoder::new(options::options("wide", "canal-json", way).expect("a way of towpath")).expect("the options are right");
+    let decoder =
+        Decoder::new(options::options("wide", "canal-json", way).expect("a way of towpath"))
+            .expect("the options are right");
     println!("{}", measure(&decoder, &messages)?);
     Ok(())
 }

@@ -10,7 +10,9 @@ mod corpus;
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [shape, count, file] = arguments.as_slice() else { panic!("expected: SHAPE COUNT FILE") };
+    let [shape, count, file] = arguments.as_slice() else {
+        panic!("expected: SHAPE COUNT FILE")
+    };
     let made = corpus::Corpus::new(shape, count.parse().expect("a number"));
     let mut out = BufWriter::new(File::create(file)?);
     for message in made.messages {

@@ -12,9 +12,10 @@ use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
 use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, KeptCaches, Read, ReadContext, SchemaSnapshot, TICDC_AVRO,
-    Wire, begins_like_json, begins_like_message, claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key,
-    schema_id, without_schema_id,
+    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, KeptCaches, Read,
+    ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_json, begins_like_message,
+    claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key, schema_id,
+    without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
 use crate::event::{Capacity, Envelope, Events, Interned, Op};
@@ -157,7 +158,9 @@ struct EventReader<'r, F> {
     chunk: F,
 }
 
-impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader for EventReader<'_, F> {
+impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader
+    for EventReader<'_, F>
+{
     fn reset(&mut self) {
         self.kept = KeptCaches::default();
     }
@@ -172,8 +175,12 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader f
         let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
         for (index, payload) in messages.iter().enumerate() {
             let index = payloads.first + index;
-            events.begin(index, self.decoder.plan.budget.max_rows(input.received(index)));
-            self.decoder.read(payload, input.key(index), events, &mut caches);
+            events.begin(
+                index,
+                self.decoder.plan.budget.max_rows(input.received(index)),
+            );
+            self.decoder
+                .read(payload, input.key(index), events, &mut caches);
         }
         self.kept = caches.into_kept();
         (self.chunk)(events)
@@ -219,27 +226,36 @@ impl ChunkReader for BatchReader<'_> {
             let index = payloads.first + index;
             let key = input.key(index);
             let max_rows = self.decoder.plan.budget.max_rows(input.received(index));
-            let message = self.decoder.incoming(payload, &mut texts, key, index, max_rows);
+            let message = self
+                .decoder
+                .incoming(payload, &mut texts, key, index, max_rows);
             if let Some(message) = &message
                 && let Some(slot) = self.templates.find(message, self.decoder.dialect)
             {
                 self.batch.append(events, &mut scratch, payloads)?;
-                if self.templates.read(slot, message, &mut self.batch, events, payloads) {
+                if self
+                    .templates
+                    .read(slot, message, &mut self.batch, events, payloads)
+                {
                     continue;
                 }
             }
             events.begin(index, max_rows);
             let dialect = self.decoder.read(payload, key, events, &mut caches);
             if let (Some(message), Some(dialect)) = (&message, dialect) {
-                self.templates.learn(message, dialect, &mut self.batch, events);
+                self.templates
+                    .learn(message, dialect, &mut self.batch, events);
             }
         }
         self.kept = caches.into_kept();
         self.batch.append(events, &mut scratch, payloads)?;
         self.converters = scratch.converters;
-        self.batch.end_chunk(events, |table| self.templates.envelope(table), input);
+        self.batch
+            .end_chunk(events, |table| self.templates.envelope(table), input);
         if payloads.first == self.start {
-            let size = |messages: &[Option<&[u8]>]| messages.iter().flatten().map(|message| message.len()).sum();
+            let size = |messages: &[Option<&[u8]>]| {
+                messages.iter().flatten().map(|message| message.len()).sum()
+            };
             let rest = input.messages.get(self.start..).unwrap_or_default();
             let (read, left) = rest.split_at_checked(messages.len()).unwrap_or_default();
             self.batch.reserve(size(read), size(left));
@@ -257,9 +273,13 @@ impl Decoder {
         };
         dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
         let plan = Plan::new(&options)?;
-        let names = plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str());
-        let mut columns =
-            ColumnNames::new(names, options.case_sensitive).map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
+        let names = plan
+            .table
+            .iter()
+            .flat_map(|table| table.iter())
+            .map(|field| field.name().as_str());
+        let mut columns = ColumnNames::new(names, options.case_sensitive)
+            .map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
         check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
         columns.add_aliases(&options.aliases)?;
@@ -267,16 +287,34 @@ impl Decoder {
         check_names(&fields, &options.keep)?;
         let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
         // Templates do not know which member says what happened.
-        let options = Options { templates: options.templates && options.op_column.is_none(), ..options };
-        Ok(Decoder { options, dialect, plan, columns, fields, dialect_options, metrics: Mutex::default() })
+        let options = Options {
+            templates: options.templates && options.op_column.is_none(),
+            ..options
+        };
+        Ok(Decoder {
+            options,
+            dialect,
+            plan,
+            columns,
+            fields,
+            dialect_options,
+            metrics: Mutex::default(),
+        })
     }
 
     /// Returns the output's schema. The types of kept columns are given in `kept`, else those of Spark's Kafka source.
     pub fn schema(&self, kept: &[(String, DataType)]) -> Result<SchemaRef, String> {
         let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
         for name in &self.options.keep {
-            let given = kept.iter().find(|(given, _)| given == name).map(|(_, data_type)| data_type.clone());
-            let unknown = || format!("keep: the type of {name:?} is not known before the input is; name it with its type");
+            let given = kept
+                .iter()
+                .find(|(given, _)| given == name)
+                .map(|(_, data_type)| data_type.clone());
+            let unknown = || {
+                format!(
+                    "keep: the type of {name:?} is not known before the input is; name it with its type"
+                )
+            };
             let data_type = given.or_else(|| kafka_type(name)).ok_or_else(unknown)?;
             fields.push(Arc::new(Field::new(name, data_type, true)));
         }
@@ -285,12 +323,19 @@ impl Decoder {
 
     /// Returns the names of the table's columns; none without a schema.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
-        self.plan.table.iter().flat_map(|table| table.iter()).map(|field| field.name().as_str())
+        self.plan
+            .table
+            .iter()
+            .flat_map(|table| table.iter())
+            .map(|field| field.name().as_str())
     }
 
     /// Returns the counters over all calls so far.
     pub fn metrics(&self) -> Metrics {
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.metrics
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Decodes an array of messages, or a struct array (a record batch) with a column of messages.
@@ -299,8 +344,13 @@ impl Decoder {
     }
 
     /// Decodes messages of which some refer to what the caller fetched.
-    pub fn decode_with(&self, values: &dyn Array, fetched: &Fetched<'_>) -> Result<RecordBatch, DecodeError> {
-        self.decode_part(values, fetched, 0, usize::MAX).map(|(batch, _)| batch)
+    pub fn decode_with(
+        &self,
+        values: &dyn Array,
+        fetched: &Fetched<'_>,
+    ) -> Result<RecordBatch, DecodeError> {
+        self.decode_part(values, fetched, 0, usize::MAX)
+            .map(|(batch, _)| batch)
     }
 
     /// Decodes the messages from `start` on, up to the one whose rows reach `max_bytes`, or a few more. Returns their batch, and the
@@ -312,12 +362,21 @@ impl Decoder {
         start: usize,
         max_bytes: usize,
     ) -> Result<(RecordBatch, usize), DecodeError> {
-        let schemas = self.dialect_options.writer_schemas.snapshot(fetched.schemas.clone());
+        let schemas = self
+            .dialect_options
+            .writer_schemas
+            .snapshot(fetched.schemas.clone());
         let mut input = self.input(values, &schemas)?;
         input.replace(&fetched.messages);
         let (finished, end) = self.run(&input, start, max_bytes)?;
-        self.metrics.lock().unwrap_or_else(PoisonError::into_inner).add(&finished.metrics);
-        Ok((self.assemble(finished, values.as_any().downcast_ref())?, end))
+        self.metrics
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(&finished.metrics);
+        Ok((
+            self.assemble(finished, values.as_any().downcast_ref())?,
+            end,
+        ))
     }
 
     /// Returns the claim checks of the selected tables, which refer to messages too large for Kafka: the index of each such message,
@@ -327,8 +386,12 @@ impl Decoder {
         let schemas = SchemaSnapshot::default();
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             for row in &events.rows {
-                let envelope = events.envelope_of(row).filter(|envelope| self.selects(envelope));
-                if let Some(location) = envelope.and_then(|envelope| envelope.claim_check.as_deref()) {
+                let envelope = events
+                    .envelope_of(row)
+                    .filter(|envelope| self.selects(envelope));
+                if let Some(location) =
+                    envelope.and_then(|envelope| envelope.claim_check.as_deref())
+                {
                     found.push((row.message, location.to_owned()));
                 }
             }
@@ -340,7 +403,9 @@ impl Decoder {
     /// Whether the filters of databases and tables let a message pass.
     fn selects(&self, envelope: &Envelope<'_>) -> bool {
         let (database, table) = (envelope.database.as_deref(), envelope.table.as_deref());
-        self.plan.filter.passes(database.unwrap_or_default(), table.unwrap_or_default())
+        self.plan
+            .filter
+            .passes(database.unwrap_or_default(), table.unwrap_or_default())
     }
 
     /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
@@ -355,7 +420,10 @@ impl Decoder {
             let id = message.and_then(|message| self.schema_id(message));
             // A key may be a delete of TiCDC's.
             let is_deleted = message.is_none_or(<[u8]>::is_empty);
-            let of_key = input.key(index).filter(|_| id.is_some() || is_deleted).and_then(schema_id);
+            let of_key = input
+                .key(index)
+                .filter(|_| id.is_some() || is_deleted)
+                .and_then(schema_id);
             for id in [id, of_key].into_iter().flatten() {
                 if seen.insert(id) && !self.dialect_options.writer_schemas.is_known(id) {
                     unknown.push(id);
@@ -379,11 +447,18 @@ impl Decoder {
     /// Adds the schema of an id, unless it is known. A schema that cannot be used is an error of the messages that refer to it.
     pub fn add_schema(&self, id: u32, text: &str, references: &[String]) {
         // The reason is kept with the id.
-        let _ = self.dialect_options.writer_schemas.add(id, text, references);
+        let _ = self
+            .dialect_options
+            .writer_schemas
+            .add(id, text, references);
     }
 
     /// Returns the messages, with the keys and offsets of a struct array.
-    fn input<'v>(&self, values: &'v dyn Array, schemas: &'v SchemaSnapshot) -> Result<Input<'v>, DecodeError> {
+    fn input<'v>(
+        &self,
+        values: &'v dyn Array,
+        schemas: &'v SchemaSnapshot,
+    ) -> Result<Input<'v>, DecodeError> {
         let Some(columns) = values.as_any().downcast_ref::<StructArray>() else {
             let (kept, unread) = (Vec::new(), HashMap::new());
             if let Some(key) = &self.options.key {
@@ -393,15 +468,31 @@ impl Decoder {
                 );
                 return Err(DecodeError::Input(what));
             }
-            return Ok(Input { messages: bytes_of(values)?, buffer: buffer_of(values), keys: None, offsets: None, kept, schemas, unread });
+            return Ok(Input {
+                messages: bytes_of(values)?,
+                buffer: buffer_of(values),
+                keys: None,
+                offsets: None,
+                kept,
+                schemas,
+                unread,
+            });
         };
-        let keys =
-            self.options.key.as_ref().map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}"))).transpose()?;
+        let keys = self
+            .options
+            .key
+            .as_ref()
+            .map(|key| bytes_of(column(columns, key)?).map_err(|what| format!("key: {what}")))
+            .transpose()?;
         let offset = columns.column_by_name("offset");
         let offsets = offset.and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
         // Without them changes would be ordered within their batch only. A list of no values has the type Null.
-        let found = offset.map(|offset| offset.data_type()).filter(|found| **found != DataType::Null);
-        if let (Some(found), None, true) = (found, offsets, self.plan.has_field(EnvelopeField::Sequence)) {
+        let found = offset
+            .map(|offset| offset.data_type())
+            .filter(|found| **found != DataType::Null);
+        if let (Some(found), None, true) =
+            (found, offsets, self.plan.has_field(EnvelopeField::Sequence))
+        {
             return Err(DecodeError::Input(format!(
                 "offset: _sequence needs int64, as Kafka's offsets are, not {found}; cast or rename the column"
             )));
@@ -409,22 +500,61 @@ impl Decoder {
         let values = column(columns, &self.options.value)?;
         let (mut messages, buffer) = (bytes_of(values)?, buffer_of(values));
         if let Some(nulls) = columns.nulls() {
-            messages.iter_mut().zip(nulls).filter(|(_, valid)| !valid).for_each(|(message, _)| *message = None);
+            messages
+                .iter_mut()
+                .zip(nulls)
+                .filter(|(_, valid)| !valid)
+                .for_each(|(message, _)| *message = None);
         }
         // An absent column is an error of the output.
-        let kept = self.options.keep.iter().filter_map(|name| columns.column_by_name(name).cloned()).collect();
-        Ok(Input { messages, buffer, keys, offsets, kept, schemas, unread: HashMap::new() })
+        let kept = self
+            .options
+            .keep
+            .iter()
+            .filter_map(|name| columns.column_by_name(name).cloned())
+            .collect();
+        Ok(Input {
+            messages,
+            buffer,
+            keys,
+            offsets,
+            kept,
+            schemas,
+            unread: HashMap::new(),
+        })
     }
 
-    fn run(&self, input: &Input<'_>, start: usize, max_bytes: usize) -> Result<(Finished, usize), DecodeError> {
-        let (batch, templates, kept) = (Batch::new(&self.plan)?, Templates::new(), KeptCaches::default());
-        let mut reader = BatchReader { decoder: self, batch, templates, kept, converters: KnownConverters::default(), start, max_bytes };
+    fn run(
+        &self,
+        input: &Input<'_>,
+        start: usize,
+        max_bytes: usize,
+    ) -> Result<(Finished, usize), DecodeError> {
+        let (batch, templates, kept) = (
+            Batch::new(&self.plan)?,
+            Templates::new(),
+            KeptCaches::default(),
+        );
+        let mut reader = BatchReader {
+            decoder: self,
+            batch,
+            templates,
+            kept,
+            converters: KnownConverters::default(),
+            start,
+            max_bytes,
+        };
         let end = self.read_from(start, input, &mut reader)?;
         Ok((reader.batch.finish(end.saturating_sub(start))?, end))
     }
 
     /// Reads the messages from `start` on, chunk by chunk, until the reader is full. Returns the index of the next message.
-    fn read_from(&self, start: usize, input: &Input<'_>, reader: &mut impl ChunkReader) -> Result<usize, DecodeError> {
+    fn read_from(
+        &self,
+        start: usize,
+        input: &Input<'_>,
+        reader: &mut impl ChunkReader,
+    ) -> Result<usize, DecodeError> {
         let mut keys = Interner::new(&self.columns);
         let mut members = MemberNames::default();
         let mut types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
@@ -437,11 +567,30 @@ impl Decoder {
                 reader.reset();
             }
             members.trim();
-            let interned = Interned { keys: &mut keys, members: &mut members, types: &mut types };
+            let interned = Interned {
+                keys: &mut keys,
+                members: &mut members,
+                types: &mut types,
+            };
             let arena = Bump::new();
-            let mut events = Events::new(interned, &arena, self.plan.needs, self.dialect_name(), capacity);
+            let mut events = Events::new(
+                interned,
+                &arena,
+                self.plan.needs,
+                self.dialect_name(),
+                capacity,
+            );
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
-            reader.read(&payloads, input, &mut events, &Payloads { first: at, texts: &texts, input })?;
+            reader.read(
+                &payloads,
+                input,
+                &mut events,
+                &Payloads {
+                    first: at,
+                    texts: &texts,
+                    input,
+                },
+            )?;
             capacity = events.capacity();
             at += payloads.len();
             if reader.is_full() {
@@ -461,12 +610,25 @@ impl Decoder {
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
             for row in &events.rows {
-                let Some(envelope) = events.envelope_of(row) else { continue };
-                let block = envelope.types.filter(|_| self.selects(envelope)).and_then(|block| events.types.block(block));
-                row.after.as_ref().or(row.before.as_ref()).into_iter().for_each(|image| image_by_name.load(image, events));
+                let Some(envelope) = events.envelope_of(row) else {
+                    continue;
+                };
+                let block = envelope
+                    .types
+                    .filter(|_| self.selects(envelope))
+                    .and_then(|block| events.types.block(block));
+                row.after
+                    .as_ref()
+                    .or(row.before.as_ref())
+                    .into_iter()
+                    .for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.map_or(&[][..], |block| &block.entries) {
                     let name = events.keys.name(*key);
-                    if let Some(declared) = events.types.declared(*id).filter(|_| !self.dialect_options.is_op_column(name)) {
+                    if let Some(declared) = events
+                        .types
+                        .declared(*id)
+                        .filter(|_| !self.dialect_options.is_op_column(name))
+                    {
                         found(name, declared, &image_by_name.value(*key).as_text())?;
                     }
                 }
@@ -481,7 +643,16 @@ impl Decoder {
         input: &Input<'_>,
         chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.read_from(0, input, &mut EventReader { decoder: self, kept: KeptCaches::default(), chunk }).map(drop)
+        self.read_from(
+            0,
+            input,
+            &mut EventReader {
+                decoder: self,
+                kept: KeptCaches::default(),
+                chunk,
+            },
+        )
+        .map(drop)
     }
 
     /// Expands the next messages, up to the size of a chunk.
@@ -507,19 +678,26 @@ impl Decoder {
     }
 
     fn is_keyed(&self) -> bool {
-        self.dialect.is_some_and(|dialect| matches!(dialect.read, Read::Keyed(_)))
+        self.dialect
+            .is_some_and(|dialect| matches!(dialect.read, Read::Keyed(_)))
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
         // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
-        let is_plain = |bytes: &[u8]| self.dialect.is_some_and(|dialect| dialect.wire != Wire::Json) || begins_like_message(bytes);
+        let is_plain = |bytes: &[u8]| {
+            self.dialect
+                .is_some_and(|dialect| dialect.wire != Wire::Json)
+                || begins_like_message(bytes)
+        };
         let stored = |bytes: &[u8]| claim_check::unwrap(bytes).filter(|_| self.may_be_stored());
-        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| match stored(&bytes) {
-            None => Ok(Payload::Bytes(bytes)),
-            Some(stored) => {
-                let claim_check::Stored { key, value } = stored?;
-                let value = expand(&value, self.options.compression, is_plain)?.into_owned();
-                Ok(Payload::Stored(claim_check::Stored { key, value }))
+        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| {
+            match stored(&bytes) {
+                None => Ok(Payload::Bytes(bytes)),
+                Some(stored) => {
+                    let claim_check::Stored { key, value } = stored?;
+                    let value = expand(&value, self.options.compression, is_plain)?.into_owned();
+                    Ok(Payload::Stored(claim_check::Stored { key, value }))
+                }
             }
         });
         expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
@@ -527,7 +705,10 @@ impl Decoder {
 
     /// Whether messages may be files in which TiCDC stored them. A row without an envelope may have the same members.
     fn may_be_stored(&self) -> bool {
-        self.dialect.map_or(!self.dialect_options.unwrapped, |dialect| claim_check::is_stored(dialect.name))
+        self.dialect
+            .map_or(!self.dialect_options.unwrapped, |dialect| {
+                claim_check::is_stored(dialect.name)
+            })
     }
 
     /// Reads a message into events. Returns its dialect, or `None` for a tombstone or a message that cannot be read.
@@ -539,7 +720,9 @@ impl Decoder {
         caches: &mut Caches<'a>,
     ) -> Option<&'static Dialect> {
         let result = match payload {
-            Payload::Empty if key.and_then(dialect::detect_by_key).is_some() => self.read_bytes(&[], key, events, caches),
+            Payload::Empty if key.and_then(dialect::detect_by_key).is_some() => {
+                self.read_bytes(&[], key, events, caches)
+            }
             Payload::Tombstone | Payload::Empty => match self.read_key(key, events, caches) {
                 Ok(true) => return None,
                 Ok(false) => {
@@ -549,17 +732,33 @@ impl Decoder {
                 Err(fault) => Err(fault),
             },
             Payload::Bytes(bytes) => self.read_bytes(bytes, key, events, caches),
-            Payload::Stored(stored) => self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches),
-            Payload::Invalid(fault) => fault.take().map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
+            Payload::Stored(stored) => {
+                self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches)
+            }
+            Payload::Invalid(fault) => fault
+                .take()
+                .map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
         };
-        result.map_err(|fault| events.fail_message(explained(fault, payload.bytes()))).ok()
+        result
+            .map_err(|fault| events.fail_message(explained(fault, payload.bytes())))
+            .ok()
     }
 
     /// Reads a record without a value, whose key may be a delete of TiCDC's or of a row without an envelope. Returns whether it is one.
-    fn read_key<'a>(&self, key: Option<&'a [u8]>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<bool> {
+    fn read_key<'a>(
+        &self,
+        key: Option<&'a [u8]>,
+        events: &mut Events<'a, '_, '_>,
+        caches: &mut Caches<'a>,
+    ) -> Result<bool> {
         if let Some(key) = key.filter(|key| self.is_key_of_row(key, caches)) {
             let quirks = (DEBEZIUM_JSON.quirks)(&self.options.dialect);
-            let reading = ReadContext { quirks, lenient: self.options.lenient, key: None, options: &self.dialect_options };
+            let reading = ReadContext {
+                quirks,
+                lenient: self.options.lenient,
+                key: None,
+                options: &self.dialect_options,
+            };
             read_deleted(key, &reading, events)?;
             return events.check_rows().map(|()| true);
         }
@@ -567,7 +766,9 @@ impl Decoder {
             read_deleted_row(key, &self.dialect_options, events, caches)?;
             return events.check_rows().map(|()| true);
         }
-        let is_named = self.dialect.is_some_and(|dialect| dialect.name == TICDC_AVRO);
+        let is_named = self
+            .dialect
+            .is_some_and(|dialect| dialect.name == TICDC_AVRO);
         let may_be_delete = is_named || self.dialect.is_none() && key.and_then(schema_id).is_some();
         if !may_be_delete {
             return Ok(false);
@@ -577,14 +778,19 @@ impl Decoder {
 
     /// Whether a key says which row a record without a value deletes, as the user says that messages are rows without an envelope.
     fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
-        let is_json = |dialect: &Dialect| dialect.name == DEBEZIUM_JSON.name || dialect.name == DEBEZIUM_AVRO && schema_id(key).is_none();
-        self.dialect_options.unwrapped && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
+        let is_json = |dialect: &Dialect| {
+            dialect.name == DEBEZIUM_JSON.name
+                || dialect.name == DEBEZIUM_AVRO && schema_id(key).is_none()
+        };
+        self.dialect_options.unwrapped
+            && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
     }
 
     /// The same for a key in Avro.
     fn is_avro_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
         let is_detected = || is_avro(key, caches) && !is_tidb(key, caches);
-        let is_named = |dialect: &Dialect| dialect.name == DEBEZIUM_AVRO && schema_id(key).is_some();
+        let is_named =
+            |dialect: &Dialect| dialect.name == DEBEZIUM_AVRO && schema_id(key).is_some();
         self.dialect_options.unwrapped && self.dialect.map_or_else(is_detected, is_named)
     }
 
@@ -595,13 +801,20 @@ impl Decoder {
         events: &mut Events<'a, '_, '_>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
-        let by_key = || key.filter(|_| bytes.is_empty()).and_then(dialect::detect_by_key).map(Found::Dialect);
+        let by_key = || {
+            key.filter(|_| bytes.is_empty())
+                .and_then(dialect::detect_by_key)
+                .map(Found::Dialect)
+        };
         let found = match self.dialect {
             Some(dialect) => Some(Found::Dialect(dialect)),
-            None => dialect::detect_or_read(bytes, &self.dialect_options, events, caches).or_else(by_key),
+            None => dialect::detect_or_read(bytes, &self.dialect_options, events, caches)
+                .or_else(by_key),
         };
         let dialect = match found.ok_or_else(|| dialect::undetected(bytes))? {
-            Found::Dialect(dialect) => self.read_as(dialect, bytes, key, events, caches).map(|()| dialect),
+            Found::Dialect(dialect) => self
+                .read_as(dialect, bytes, key, events, caches)
+                .map(|()| dialect),
             Found::Read(read) => read,
         }?;
         events.check_rows()?;
@@ -617,13 +830,19 @@ impl Decoder {
         caches: &mut Caches<'a>,
     ) -> Result<()> {
         let quirks = (dialect.quirks)(&self.options.dialect);
-        let reading = ReadContext { quirks, lenient: self.options.lenient, key, options: &self.dialect_options };
+        let reading = ReadContext {
+            quirks,
+            lenient: self.options.lenient,
+            key,
+            options: &self.dialect_options,
+        };
         events.set_dialect(quirks);
         match dialect.read {
             Read::Text(read) => {
                 let json = without_schema_id(bytes);
                 let text = utf8::text(json, "the message is not UTF-8");
-                text.and_then(|text| read(text, &reading, events)).map_err(|fault| fault.shifted(bytes.len() - json.len()))
+                text.and_then(|text| read(text, &reading, events))
+                    .map_err(|fault| fault.shifted(bytes.len() - json.len()))
             }
             Read::Bytes(read) => read(bytes, &reading, events, caches),
             Read::Keyed(read) => read(bytes, &reading, events),
@@ -640,12 +859,26 @@ impl Decoder {
         max_rows: usize,
     ) -> Option<Incoming<'a>> {
         let bytes = match payload {
-            Payload::Bytes(bytes) if self.options.templates && self.dialect.is_none_or(|dialect| dialect.template.is_some()) => bytes,
+            Payload::Bytes(bytes)
+                if self.options.templates
+                    && self
+                        .dialect
+                        .is_none_or(|dialect| dialect.template.is_some()) =>
+            {
+                bytes
+            }
             _ => return None,
         };
         let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
         let text = texts.text(json)?;
-        Some(Incoming { text, key, index, max_rows, lenient: self.options.lenient, is_detected: self.dialect.is_none() })
+        Some(Incoming {
+            text,
+            key,
+            index,
+            max_rows,
+            lenient: self.options.lenient,
+            is_detected: self.dialect.is_none(),
+        })
     }
 
     fn dialect_name(&self) -> &'static str {
@@ -653,38 +886,62 @@ impl Decoder {
     }
 
     /// Adds the kept columns, and removes the dropped rows.
-    fn assemble(&self, finished: Finished, input: Option<&StructArray>) -> Result<RecordBatch, DecodeError> {
-        let Finished { columns: mut arrays, origins, kept, .. } = finished;
+    fn assemble(
+        &self,
+        finished: Finished,
+        input: Option<&StructArray>,
+    ) -> Result<RecordBatch, DecodeError> {
+        let Finished {
+            columns: mut arrays,
+            origins,
+            kept,
+            ..
+        } = finished;
         let rows = origins.len();
         let origins = UInt64Array::from(origins);
         let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
         for name in &self.options.keep {
-            let input = input.ok_or_else(|| format!("keep: {name:?} needs a record batch as input, not an array"))?;
+            let input = input.ok_or_else(|| {
+                format!("keep: {name:?} needs a record batch as input, not an array")
+            })?;
             let array = arrow_select::take::take(column(input, name)?, &origins, None)?;
             fields.push(Arc::new(Field::new(name, array.data_type().clone(), true)));
             arrays.push(array);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?;
+        let batch =
+            RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?;
         match kept {
-            Some(kept) if kept.true_count() < rows => Ok(arrow_select::filter::filter_record_batch(&batch, &kept)?),
+            Some(kept) if kept.true_count() < rows => {
+                Ok(arrow_select::filter::filter_record_batch(&batch, &kept)?)
+            }
             _ => Ok(batch),
         }
     }
 }
 
 fn unread(why: &str) -> Payload<'static> {
-    Payload::Invalid(Cell::new(Some(Fault::new(Kind::Envelope, format!("the stored message cannot be read: {why}")))))
+    Payload::Invalid(Cell::new(Some(Fault::new(
+        Kind::Envelope,
+        format!("the stored message cannot be read: {why}"),
+    ))))
 }
 
 fn unknown_dialect(name: &str) -> String {
-    let names = dialect::DIALECTS.iter().flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases)).copied();
-    format!("dialect: {}", unknown(name, std::iter::once("auto").chain(names)))
+    let names = dialect::DIALECTS
+        .iter()
+        .flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases))
+        .copied();
+    format!(
+        "dialect: {}",
+        unknown(name, std::iter::once("auto").chain(names))
+    )
 }
 
 /// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.
 pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let expanded = expand(message, Compression::Auto, begins_like_message).unwrap_or(Cow::Borrowed(message));
+    let expanded =
+        expand(message, Compression::Auto, begins_like_message).unwrap_or(Cow::Borrowed(message));
     match claim_check::unwrap(&expanded) {
         Some(Ok(stored)) => dialect::detect(&stored.value),
         _ => dialect::detect(&expanded),
@@ -694,17 +951,32 @@ pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
 /// Arrow's C interface has no names with U+0000, nor has MySQL.
 fn check_no_nul(table: Option<&Fields>) -> Result<(), String> {
     let table = Schema::new(table.cloned().unwrap_or_else(Fields::empty));
-    match table.flattened_fields().into_iter().find(|field| field.name().contains('\0')) {
-        Some(field) => Err(format!("schema: column {:?} has U+0000 in its name", field.name())),
+    match table
+        .flattened_fields()
+        .into_iter()
+        .find(|field| field.name().contains('\0'))
+    {
+        Some(field) => Err(format!(
+            "schema: column {:?} has U+0000 in its name",
+            field.name()
+        )),
         None => Ok(()),
     }
 }
 
 fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), String> {
     let labelled = options.labels.iter().map(|(name, _)| ("labels", name));
-    let typed = options.column_types.iter().map(|(name, _)| ("column_types", name));
-    match labelled.chain(typed).find(|(_, name)| columns.find(name).is_none()) {
-        Some((argument, name)) => Err(format!("{argument}: {name:?} is not a column of the schema")),
+    let typed = options
+        .column_types
+        .iter()
+        .map(|(name, _)| ("column_types", name));
+    match labelled
+        .chain(typed)
+        .find(|(_, name)| columns.find(name).is_none())
+    {
+        Some((argument, name)) => Err(format!(
+            "{argument}: {name:?} is not a column of the schema"
+        )),
         None => Ok(()),
     }
 }
@@ -712,14 +984,26 @@ fn check_column_options(options: &Options, columns: &ColumnNames) -> Result<(), 
 /// Returns the layout's columns.
 fn output_fields(plan: &Plan) -> Fields {
     let images = plan.image_type();
-    let envelope: Vec<FieldRef> = plan.fields.iter().map(|field| field.arrow(plan.layout, &images)).collect();
+    let envelope: Vec<FieldRef> = plan
+        .fields
+        .iter()
+        .map(|field| field.arrow(plan.layout, &images))
+        .collect();
     if plan.layout == Layout::Change {
         return envelope.into();
     }
     let (leading, rest) = envelope.split_at(plan.leading());
-    let row = plan.row_column.as_ref().map(|name| Fields::from(vec![Field::new(name, images, true)]));
+    let row = plan
+        .row_column
+        .as_ref()
+        .map(|name| Fields::from(vec![Field::new(name, images, true)]));
     let columns = row.as_ref().or(plan.table.as_ref());
-    leading.iter().chain(columns.iter().flat_map(|columns| columns.iter())).chain(rest).cloned().collect()
+    leading
+        .iter()
+        .chain(columns.iter().flat_map(|columns| columns.iter()))
+        .chain(rest)
+        .cloned()
+        .collect()
 }
 
 fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {
@@ -744,7 +1028,12 @@ fn kafka_type(name: &str) -> Option<DataType> {
 }
 
 fn column<'c>(columns: &'c StructArray, name: &str) -> Result<&'c ArrayRef, String> {
-    columns.column_by_name(name).ok_or_else(|| format!("the input has no column {name:?}; it has {}", columns.column_names().join(", ")))
+    columns.column_by_name(name).ok_or_else(|| {
+        format!(
+            "the input has no column {name:?}; it has {}",
+            columns.column_names().join(", ")
+        )
+    })
 }
 
 /// Returns the buffer that holds the messages of an array, if it is one.
@@ -764,10 +1053,26 @@ fn bytes_of(array: &dyn Array) -> Result<Vec<Option<&[u8]>>, String> {
         DataType::Binary => array.as_binary::<i32>().iter().collect(),
         DataType::LargeBinary => array.as_binary::<i64>().iter().collect(),
         DataType::BinaryView => array.as_binary_view().iter().collect(),
-        DataType::Utf8 => array.as_string::<i32>().iter().map(|text| text.map(str::as_bytes)).collect(),
-        DataType::LargeUtf8 => array.as_string::<i64>().iter().map(|text| text.map(str::as_bytes)).collect(),
-        DataType::Utf8View => array.as_string_view().iter().map(|text| text.map(str::as_bytes)).collect(),
+        DataType::Utf8 => array
+            .as_string::<i32>()
+            .iter()
+            .map(|text| text.map(str::as_bytes))
+            .collect(),
+        DataType::LargeUtf8 => array
+            .as_string::<i64>()
+            .iter()
+            .map(|text| text.map(str::as_bytes))
+            .collect(),
+        DataType::Utf8View => array
+            .as_string_view()
+            .iter()
+            .map(|text| text.map(str::as_bytes))
+            .collect(),
         DataType::Null => vec![None; array.len()],
-        other => return Err(format!("messages must be binary or string, large or view forms too, not {other}")),
+        other => {
+            return Err(format!(
+                "messages must be binary or string, large or view forms too, not {other}"
+            ));
+        }
     })
 }

@@ -75,7 +75,12 @@ pub(crate) type Result<T, E = Fault> = std::result::Result<T, E>;
 impl Fault {
     #[cold]
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
-        Fault(Box::new(FaultParts { kind, what: what.into(), field: String::new(), byte: None }))
+        Fault(Box::new(FaultParts {
+            kind,
+            what: what.into(),
+            field: String::new(),
+            byte: None,
+        }))
     }
 
     /// Sets the byte offset, unless one closer to the cause is set.
@@ -99,7 +104,11 @@ impl Fault {
     /// Prepends a step to the field's path while the error propagates.
     pub fn within(mut self, step: &str) -> Self {
         let rest = std::mem::take(&mut self.0.field);
-        self.0.field = if rest.is_empty() { step.to_owned() } else { format!("{step}.{rest}") };
+        self.0.field = if rest.is_empty() {
+            step.to_owned()
+        } else {
+            format!("{step}.{rest}")
+        };
         self
     }
 
@@ -119,10 +128,26 @@ impl Fault {
 
     /// Converts to the error of the message in `row`.
     pub fn into_error(self, dialect: &'static str, column: Option<String>, row: usize) -> Error {
-        let FaultParts { kind, what, field, byte } = *self.0;
+        let FaultParts {
+            kind,
+            what,
+            field,
+            byte,
+        } = *self.0;
         let (field, what) = (shortened(&field, MAX_FIELD), shortened(&what, MAX_TEXT));
-        let message = if field.is_empty() { format!("{dialect}: {what}") } else { format!("{dialect}: {field}: {what}") };
-        Error { kind, message, dialect, column, byte, row }
+        let message = if field.is_empty() {
+            format!("{dialect}: {what}")
+        } else {
+            format!("{dialect}: {field}: {what}")
+        };
+        Error {
+            kind,
+            message,
+            dialect,
+            column,
+            byte,
+            row,
+        }
     }
 }
 
@@ -149,5 +174,7 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 /// Returns the first characters of a text that is longer.
 fn truncated(text: &str, max_chars: usize) -> Option<&str> {
-    text.char_indices().nth(max_chars).and_then(|(end, _)| text.get(..end))
+    text.char_indices()
+        .nth(max_chars)
+        .and_then(|(end, _)| text.get(..end))
 }

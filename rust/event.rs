@@ -114,7 +114,13 @@ pub(crate) enum ValueFormat {
 impl ValueFormat {
     /// Whether text of digits may be the number of an enum, set or bit.
     pub fn has_numbers_as_text(self) -> bool {
-        matches!(self, ValueFormat::Text | ValueFormat::TextAndLabels | ValueFormat::Base64AndNumbers | ValueFormat::BytesAndNumbers)
+        matches!(
+            self,
+            ValueFormat::Text
+                | ValueFormat::TextAndLabels
+                | ValueFormat::Base64AndNumbers
+                | ValueFormat::BytesAndNumbers
+        )
     }
 }
 
@@ -166,25 +172,49 @@ const CALENDAR: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 impl Source<'_> {
     /// Whether it has a place in a log of the database, as few dialects write it.
     pub fn has_log(&self) -> bool {
-        let Source { file, position, transaction_id, commit_ts, watermark_ts, .. } = self;
-        file.is_some() || position.is_some() || transaction_id.is_some() || commit_ts.is_some() || watermark_ts.is_some()
+        let Source {
+            file,
+            position,
+            transaction_id,
+            commit_ts,
+            watermark_ts,
+            ..
+        } = self;
+        file.is_some()
+            || position.is_some()
+            || transaction_id.is_some()
+            || commit_ts.is_some()
+            || watermark_ts.is_some()
     }
 
     /// Whether readers have a date for the times.
     #[inline]
     pub fn has_times_in_calendar(&self) -> bool {
-        [self.event_time, self.produced_time].iter().flatten().all(|time| CALENDAR.contains(time))
+        [self.event_time, self.produced_time]
+            .iter()
+            .flatten()
+            .all(|time| CALENDAR.contains(time))
     }
 
     #[inline]
     fn check_times(&self) -> Result<()> {
-        if self.has_times_in_calendar() { Ok(()) } else { Err(self.outside_of_calendar()) }
+        if self.has_times_in_calendar() {
+            Ok(())
+        } else {
+            Err(self.outside_of_calendar())
+        }
     }
 
     #[cold]
     fn outside_of_calendar(&self) -> Fault {
-        let is_event = self.event_time.is_some_and(|time| !CALENDAR.contains(&time));
-        let field = if is_event { "event_time" } else { "produced_time" };
+        let is_event = self
+            .event_time
+            .is_some_and(|time| !CALENDAR.contains(&time));
+        let field = if is_event {
+            "event_time"
+        } else {
+            "produced_time"
+        };
         Fault::new(Kind::Range, "is outside of the years 1 to 9999").within(field)
     }
 }
@@ -215,7 +245,8 @@ impl Envelope<'_> {
     /// An owned copy of what other messages of the table share: all fields but the source and the key, whose names belong to
     /// the chunk.
     pub fn shared(&self) -> Envelope<'static> {
-        let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
+        let owned =
+            |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
         Envelope {
             database: owned(&self.database),
             schema: owned(&self.schema),
@@ -249,18 +280,29 @@ pub(crate) struct Image {
 impl Image {
     /// A complete image.
     pub fn whole(cells: Cells) -> Self {
-        Image { base: cells, own: 0..0, is_in_order: false }
+        Image {
+            base: cells,
+            own: 0..0,
+            is_in_order: false,
+        }
     }
 
     /// A complete image whose cells may be known to be in the columns' order.
     pub fn ordered(cells: Cells, is_in_order: bool) -> Self {
-        Image { is_in_order, ..Image::whole(cells) }
+        Image {
+            is_in_order,
+            ..Image::whole(cells)
+        }
     }
 
     /// The image before an update or delete: `old` merged onto `data`. A column in `old`, even a null one, has its value from
     /// before; a column that `old` lacks did not change.
     pub fn merged(data: Cells, old: Cells) -> Self {
-        Image { base: data, own: old, is_in_order: false }
+        Image {
+            base: data,
+            own: old,
+            is_in_order: false,
+        }
     }
 }
 
@@ -302,7 +344,12 @@ pub(crate) struct Needs {
 /// The fault of a message with more rows than its received bytes allow.
 #[cold]
 fn too_many_rows(max_rows: usize) -> Fault {
-    Fault::new(Kind::Size, format!("the message has more than {max_rows} rows, too many for its bytes; raise max_expansion"))
+    Fault::new(
+        Kind::Size,
+        format!(
+            "the message has more than {max_rows} rows, too many for its bytes; raise max_expansion"
+        ),
+    )
 }
 
 /// How many tables can alternate before repeated blocks are parsed again.
@@ -360,8 +407,18 @@ pub(crate) struct Interned<'s, 'k> {
 }
 
 impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(known: Interned<'s, 'k>, arena: &'a Bump, needs: Needs, dialect: &'static str, expected: Capacity) -> Self {
-        let Interned { keys, members, types } = known;
+    pub fn new(
+        known: Interned<'s, 'k>,
+        arena: &'a Bump,
+        needs: Needs,
+        dialect: &'static str,
+        expected: Capacity,
+    ) -> Self {
+        let Interned {
+            keys,
+            members,
+            types,
+        } = known;
         Events {
             keys,
             members,
@@ -415,7 +472,10 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// The cells of one part of a row image.
     #[inline]
-    #[allow(clippy::indexing_slicing, reason = "cells are only appended while the events exist, so their ranges stay valid")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "cells are only appended while the events exist, so their ranges stay valid"
+    )]
     pub fn cells_of(&self, cells: &Cells) -> &[(NameId, Value<'a>)] {
         debug_assert!(cells.end <= self.cells.len());
         &self.cells[cells.clone()]
@@ -435,28 +495,42 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// The envelope of a row; none if its message could not be read.
     #[inline]
-    #[allow(clippy::indexing_slicing, reason = "rows are made with the index that `Events::envelope` returned")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "rows are made with the index that `Events::envelope` returned"
+    )]
     pub fn envelope_of(&self, row: &Row) -> Option<&Envelope<'a>> {
-        debug_assert!(row.envelope.is_none_or(|envelope| envelope < self.envelopes.len()));
+        debug_assert!(
+            row.envelope
+                .is_none_or(|envelope| envelope < self.envelopes.len())
+        );
         row.envelope.map(|envelope| &self.envelopes[envelope])
     }
 
     /// The names of an envelope's primary key.
-    #[allow(clippy::indexing_slicing, reason = "names are only appended while the events exist, so their ranges stay valid")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "names are only appended while the events exist, so their ranges stay valid"
+    )]
     pub fn primary_key_of(&self, envelope: &Envelope<'_>) -> Option<&[NameId]> {
         envelope.primary_key.clone().map(|names| &self.names[names])
     }
 
     /// The record's last column name: rows of a table end with the same one.
     fn last_key(&self) -> usize {
-        self.cells.get(self.first_cell..).and_then(<[_]>::last).map_or(0, |(key, _)| key.index())
+        self.cells
+            .get(self.first_cell..)
+            .and_then(<[_]>::last)
+            .map_or(0, |(key, _)| key.index())
     }
 
     /// An array of names without duplicates, or null. An empty array counts as null.
     pub fn read_names(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Range<usize>>> {
         match cursor.peek() {
             Some(b'n') => return cursor.null().map(|()| None),
-            Some(b'[') if !self.last_names.0.is_empty() && cursor.eat(self.last_names.0) => return Ok(self.last_names.1.clone()),
+            Some(b'[') if !self.last_names.0.is_empty() && cursor.eat(self.last_names.0) => {
+                return Ok(self.last_names.1.clone());
+            }
             Some(b'[') => {}
             _ => return Err(cursor.wrong_type("an array of names or null")),
         }
@@ -466,7 +540,10 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         while cursor.next_element(&mut elements)? {
             cursor.peek();
             let start = cursor.at();
-            let key = self.keys.intern(cursor.text()?).map_err(|fault| fault.at(start))?;
+            let key = self
+                .keys
+                .intern(cursor.text()?)
+                .map_err(|fault| fault.at(start))?;
             if seen.insert(key) {
                 self.names.push(key);
             }
@@ -477,10 +554,16 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     /// The same names, as a dialect changes them.
-    pub fn renamed(&mut self, names: Range<usize>, change: impl Fn(&str) -> String) -> Range<usize> {
+    pub fn renamed(
+        &mut self,
+        names: Range<usize>,
+        change: impl Fn(&str) -> String,
+    ) -> Range<usize> {
         let first = self.names.len();
         for at in names {
-            let Some(name) = self.names.get(at).map(|id| change(self.keys.name(*id))) else { continue };
+            let Some(name) = self.names.get(at).map(|id| change(self.keys.name(*id))) else {
+                continue;
+            };
             let key = self.keys.intern_plain(&name);
             self.names.push(key);
         }
@@ -569,7 +652,8 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Adds an envelope with no field set, which is made in place: a copy of it costs as much as its fields.
     #[inline]
     pub fn new_envelope(&mut self, quirks: &'static Quirks) -> Option<&mut Envelope<'a>> {
-        self.envelopes.resize_with(self.envelopes.len() + 1, || Envelope::empty(quirks));
+        self.envelopes
+            .resize_with(self.envelopes.len() + 1, || Envelope::empty(quirks));
         self.envelopes.last_mut()
     }
 
@@ -580,7 +664,9 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// As [`Events::envelope`].
     #[inline]
     pub fn last_envelope(&self) -> Result<usize> {
-        self.envelopes.last().map_or(Ok(()), |envelope| envelope.source.check_times())?;
+        self.envelopes
+            .last()
+            .map_or(Ok(()), |envelope| envelope.source.check_times())?;
         Ok(self.envelopes.len() - 1)
     }
 
@@ -605,7 +691,11 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
 
     /// Fails if the current message has more rows than it may.
     pub fn check_rows(&self) -> Result<()> {
-        if self.has_too_many_rows { Err(too_many_rows(self.max_rows)) } else { Ok(()) }
+        if self.has_too_many_rows {
+            Err(too_many_rows(self.max_rows))
+        } else {
+            Ok(())
+        }
     }
 
     /// Drops the events of the current message, which cannot be read, and adds one error row.
@@ -617,7 +707,16 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     /// Adds a row of the current message without envelope and images.
     pub fn push_message(&mut self, op: Op, fault: Option<Fault>) {
         let index = self.rows.len() - self.first_row;
-        self.rows.push(Row { op, message: self.message, dialect: self.dialect, envelope: None, index, before: None, after: None, fault });
+        self.rows.push(Row {
+            op,
+            message: self.message,
+            dialect: self.dialect,
+            envelope: None,
+            index,
+            before: None,
+            after: None,
+            fault,
+        });
     }
 
     /// Whether cells of this name are needed.

@@ -66,7 +66,10 @@ impl KnownNames<'_> {
     fn find(self, name: &str) -> Option<u32> {
         match self {
             KnownNames::Columns(columns) => columns.find(name),
-            KnownNames::Members(members) => members.iter().position(|member| *member == name).and_then(|at| u32::try_from(at).ok()),
+            KnownNames::Members(members) => members
+                .iter()
+                .position(|member| *member == name)
+                .and_then(|at| u32::try_from(at).ok()),
         }
     }
 }
@@ -76,7 +79,11 @@ impl KnownNames<'_> {
 pub(crate) fn fingerprint(name: &[u8]) -> usize {
     let byte = |at: usize| name.get(at).map_or(0, |byte| usize::from(*byte));
     let length = name.len();
-    (length ^ byte(length / 2) << 1 ^ byte(length.wrapping_sub(1)) << 3 ^ byte(length.wrapping_sub(2)) << 5) % NEAR
+    (length
+        ^ byte(length / 2) << 1
+        ^ byte(length.wrapping_sub(1)) << 3
+        ^ byte(length.wrapping_sub(2)) << 5)
+        % NEAR
 }
 
 /// Quoting of names by a producer.
@@ -94,7 +101,10 @@ impl Quoting {
         if self == Quoting::None || !name.contains('`') {
             return name.into();
         }
-        let inner = name.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(name);
+        let inner = name
+            .strip_prefix('`')
+            .and_then(|rest| rest.strip_suffix('`'))
+            .unwrap_or(name);
         inner.replace("``", "`").into()
     }
 }
@@ -108,15 +118,29 @@ pub(crate) struct ColumnNames {
 
 /// A column's name as it is compared with others.
 pub(crate) fn folded(name: &str, case_sensitive: bool) -> String {
-    if case_sensitive { name.to_owned() } else { name.to_lowercase() }
+    if case_sensitive {
+        name.to_owned()
+    } else {
+        name.to_lowercase()
+    }
 }
 
 impl ColumnNames {
     /// Fails with the first duplicate name.
-    pub fn new<'n>(names: impl IntoIterator<Item = &'n str>, case_sensitive: bool) -> Result<Self, String> {
-        let mut columns = ColumnNames { by_name: HashMap::new(), case_sensitive };
+    pub fn new<'n>(
+        names: impl IntoIterator<Item = &'n str>,
+        case_sensitive: bool,
+    ) -> Result<Self, String> {
+        let mut columns = ColumnNames {
+            by_name: HashMap::new(),
+            case_sensitive,
+        };
         for (index, name) in names.into_iter().enumerate() {
-            if columns.by_name.insert(columns.folded(name), index as u32).is_some() {
+            if columns
+                .by_name
+                .insert(columns.folded(name), index as u32)
+                .is_some()
+            {
                 return Err(name.to_owned());
             }
         }
@@ -126,9 +150,13 @@ impl ColumnNames {
     /// Adds other names of columns. Fails with one that is a column's own name, or given twice, or whose column is not there.
     pub fn add_aliases(&mut self, aliases: &[(String, String)]) -> Result<(), String> {
         for (alias, name) in aliases {
-            let index = self.find(name).ok_or_else(|| format!("aliases: {name:?} is not a column of the schema"))?;
+            let index = self
+                .find(name)
+                .ok_or_else(|| format!("aliases: {name:?} is not a column of the schema"))?;
             if self.by_name.insert(self.folded(alias), index).is_some() {
-                return Err(format!("aliases: {alias:?} is a column of the schema, or another alias"));
+                return Err(format!(
+                    "aliases: {alias:?} is a column of the schema, or another alias"
+                ));
             }
         }
         Ok(())
@@ -147,7 +175,15 @@ impl ColumnNames {
 impl Key {
     fn new(quoted: Option<String>, name: Box<str>, column: Option<u32>) -> Self {
         let (head, mask) = quoted.as_deref().map_or((u128::MAX, 0), head_and_mask);
-        Key { quoted: quoted.map(Into::into), head, mask, name, column, next: NameId::START, other: NameId::START }
+        Key {
+            quoted: quoted.map(Into::into),
+            head,
+            mask,
+            name,
+            column,
+            next: NameId::START,
+            other: NameId::START,
+        }
     }
 
     /// Whether these are the raw characters of the key's name.
@@ -185,8 +221,14 @@ impl Key {
 fn head_and_mask(text: &str) -> (u128, u128) {
     let mut head = [0; 16];
     let length = text.len().min(16);
-    head.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-    let mask = if length == 16 { u128::MAX } else { (1 << (8 * length)) - 1 };
+    head.iter_mut()
+        .zip(text.bytes())
+        .for_each(|(to, from)| *to = from);
+    let mask = if length == 16 {
+        u128::MAX
+    } else {
+        (1 << (8 * length)) - 1
+    };
     (u128::from_le_bytes(head), mask)
 }
 
@@ -200,8 +242,15 @@ impl<'s> Interner<'s> {
 
     fn of(known: KnownNames<'s>) -> Self {
         let (ids, by_name) = (HashMap::new(), HashMap::new());
-        let mut keys =
-            Interner { known, quoting: Quoting::None, has_unquoted: false, keys: Vec::new(), ids, by_name, near: [NameId::START; NEAR] };
+        let mut keys = Interner {
+            known,
+            quoting: Quoting::None,
+            has_unquoted: false,
+            keys: Vec::new(),
+            ids,
+            by_name,
+            near: [NameId::START; NEAR],
+        };
         keys.forget();
         keys
     }
@@ -248,7 +297,10 @@ impl<'s> Interner<'s> {
     /// Returns the index of the requested column, or of the struct's member, with this name.
     #[inline]
     pub fn column(&self, id: NameId) -> Option<usize> {
-        self.keys.get(id.index()).and_then(|key| key.column).map(|column| column as usize)
+        self.keys
+            .get(id.index())
+            .and_then(|key| key.column)
+            .map(|column| column as usize)
     }
 
     /// Reads a JSON key and its colon; `previous` is the preceding key.
@@ -298,22 +350,37 @@ impl<'s> Interner<'s> {
     pub fn intern(&mut self, text: Text<'_>) -> Result<NameId> {
         let print = fingerprint(text.raw.as_bytes());
         let near = self.near.get(print).copied().unwrap_or(NameId::START);
-        if self.keys.get(near.index()).is_some_and(|key| key.is(text.raw)) {
+        if self
+            .keys
+            .get(near.index())
+            .is_some_and(|key| key.is(text.raw))
+        {
             return Ok(near);
         }
         let id = match self.ids.get(text.raw) {
             Some(&id) => id,
             None => self.add(text)?,
         };
-        self.near.get_mut(print).into_iter().for_each(|slot| *slot = id);
+        self.near
+            .get_mut(print)
+            .into_iter()
+            .for_each(|slot| *slot = id);
         Ok(id)
     }
 
     /// Returns the id of a name that is not JSON-encoded; `previous` is the preceding name.
     #[inline]
     pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
-        let guess = self.keys.get(previous.index()).map_or(NameId::START, |key| key.next);
-        if guess != NameId::START && self.keys.get(guess.index()).is_some_and(|key| key.is_named(name)) {
+        let guess = self
+            .keys
+            .get(previous.index())
+            .map_or(NameId::START, |key| key.next);
+        if guess != NameId::START
+            && self
+                .keys
+                .get(guess.index())
+                .is_some_and(|key| key.is_named(name))
+        {
             return guess;
         }
         let id = self.intern_plain(name);
@@ -327,7 +394,12 @@ impl<'s> Interner<'s> {
     pub fn intern_plain(&mut self, name: &str) -> NameId {
         let print = fingerprint(name.as_bytes());
         let near = self.near.get(print).copied().unwrap_or(NameId::START);
-        if near != NameId::START && self.keys.get(near.index()).is_some_and(|key| key.is_named(name)) {
+        if near != NameId::START
+            && self
+                .keys
+                .get(near.index())
+                .is_some_and(|key| key.is_named(name))
+        {
             return near;
         }
         let unquoted = self.quoting.undo(name);
@@ -341,7 +413,8 @@ impl<'s> Interner<'s> {
         let id = NameId(self.keys.len() as u32);
         // What a name with a backtick means depends on the message's quoting, so it is never predicted.
         let quoted = (!name.contains('`')).then(|| quoted + ":");
-        self.keys.push(Key::new(quoted, name.into(), self.known.find(name)));
+        self.keys
+            .push(Key::new(quoted, name.into(), self.known.find(name)));
         self.by_name.insert(name.into(), id);
         id
     }
@@ -373,7 +446,11 @@ impl MemberNames {
     /// by its names.
     #[inline]
     pub fn index(&mut self, members: &'static [&'static str]) -> usize {
-        match self.0.iter().position(|(known, _)| std::ptr::eq(*known, members)) {
+        match self
+            .0
+            .iter()
+            .position(|(known, _)| std::ptr::eq(*known, members))
+        {
             Some(index) => index,
             None => self.add(members),
         }
@@ -381,7 +458,8 @@ impl MemberNames {
 
     #[cold]
     fn add(&mut self, members: &'static [&'static str]) -> usize {
-        self.0.push((members, Interner::of(KnownNames::Members(members))));
+        self.0
+            .push((members, Interner::of(KnownNames::Members(members))));
         self.0.len() - 1
     }
 

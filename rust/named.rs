@@ -38,37 +38,59 @@ pub(crate) use named_enum;
 
 /// The value of a name, or an error that lists the names.
 pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String> {
-    let found = names.iter().find(|(allowed, _)| *allowed == name).map(|(_, value)| *value);
+    let found = names
+        .iter()
+        .find(|(allowed, _)| *allowed == name)
+        .map(|(_, value)| *value);
     found.ok_or_else(|| unknown(name, names.iter().map(|(allowed, _)| *allowed)))
 }
 
 /// The text of an error about an unknown name: the one that was probably meant, and all that are allowed.
 pub(crate) fn unknown<'a>(name: &str, allowed: impl Iterator<Item = &'a str>) -> String {
     let allowed: Vec<_> = allowed.collect();
-    let meant = nearest(name, &allowed).map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-    format!("unknown {name:?}; {meant}allowed are {}", allowed.join(", "))
+    let meant = nearest(name, &allowed)
+        .map(|meant| format!("did you mean {meant}? "))
+        .unwrap_or_default();
+    format!(
+        "unknown {name:?}; {meant}allowed are {}",
+        allowed.join(", ")
+    )
 }
 
 /// The name that was probably meant. Case does not matter, and the beginning of a name counts more than its end.
 pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
     const LEAST: f64 = 0.8;
-    let name: String = name.chars().take(MAX_COMPARED).collect::<String>().to_lowercase();
+    let name: String = name
+        .chars()
+        .take(MAX_COMPARED)
+        .collect::<String>()
+        .to_lowercase();
     let likeness = |allowed: &str| strsim::jaro_winkler(&name, &allowed.to_lowercase());
-    let scored = allowed.iter().map(|allowed| (likeness(allowed), *allowed)).filter(|(score, _)| *score >= LEAST);
-    scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, allowed)| allowed)
+    let scored = allowed
+        .iter()
+        .map(|allowed| (likeness(allowed), *allowed))
+        .filter(|(score, _)| *score >= LEAST);
+    scored
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, allowed)| allowed)
 }
 
 /// Comparing takes time that grows with the square of the length.
 const MAX_COMPARED: usize = 100;
 
 /// The value of a name that is deserialized.
-pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(deserializer: D, names: &[(&str, T)]) -> Result<T, D::Error> {
+pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(
+    deserializer: D,
+    names: &[(&str, T)],
+) -> Result<T, D::Error> {
     let name = String::deserialize(deserializer)?;
     find(&name, names).map_err(D::Error::custom)
 }
 
 /// Deserializes a sequence of names. A single text is an error: it would be read as a sequence of its characters.
-pub(crate) fn sequence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+pub(crate) fn sequence<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
     struct Sequence;
 
     impl<'de> Visitor<'de> for Sequence {
@@ -82,7 +104,10 @@ pub(crate) fn sequence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
             Ok(None)
         }
 
-        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut items: A,
+        ) -> Result<Self::Value, A::Error> {
             let mut names = Vec::new();
             while let Some(name) = items.next_element()? {
                 names.push(name);

@@ -182,7 +182,9 @@ fn schemas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<WriterSchem
 }
 
 /// Deserializes a mapping from names, or null.
-fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<(String, T)>, D::Error> {
+fn by_column<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<(String, T)>, D::Error> {
     let columns: Option<BTreeMap<String, T>> = Option::deserialize(deserializer)?;
     Ok(columns.into_iter().flatten().collect())
 }
@@ -198,25 +200,46 @@ pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) ->
 
 impl Options {
     pub(crate) fn zone(&self) -> Result<Zone, String> {
-        let unknown =
-            || format!("time_zone: unknown {:?}; allowed are UTC, an offset like +08:00, or a name like Asia/Shanghai", self.time_zone);
+        let unknown = || {
+            format!(
+                "time_zone: unknown {:?}; allowed are UTC, an offset like +08:00, or a name like Asia/Shanghai",
+                self.time_zone
+            )
+        };
         Zone::parse(&self.time_zone).ok_or_else(unknown)
     }
 
     pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {
-        named("zero_date", &self.zero_date, &[("null", ZeroDate::Null), ("error", ZeroDate::Error), ("text", ZeroDate::Text)])
+        named(
+            "zero_date",
+            &self.zero_date,
+            &[
+                ("null", ZeroDate::Null),
+                ("error", ZeroDate::Error),
+                ("text", ZeroDate::Text),
+            ],
+        )
     }
 
     pub(crate) fn binary_text(&self) -> Result<Option<BinaryText>, String> {
-        self.binary_handling_mode.as_deref().map(|name| named("binary_handling_mode", name, &BinaryText::NAMES)).transpose()
+        self.binary_handling_mode
+            .as_deref()
+            .map(|name| named("binary_handling_mode", name, &BinaryText::NAMES))
+            .transpose()
     }
 
     /// The options that are set and have an effect on some dialects only.
     pub(crate) fn of_dialects(&self) -> impl Iterator<Item = &'static str> {
         let set = [
-            ("bigint_unsigned_handling_mode", self.bigint_unsigned_handling_mode.is_some()),
+            (
+                "bigint_unsigned_handling_mode",
+                self.bigint_unsigned_handling_mode.is_some(),
+            ),
             ("binary_handling_mode", self.binary_handling_mode.is_some()),
-            ("decimal_handling_mode", self.decimal_handling_mode.is_some()),
+            (
+                "decimal_handling_mode",
+                self.decimal_handling_mode.is_some(),
+            ),
             ("lenient", self.lenient),
             ("schema_registry", self.schema_registry),
             ("time_precision_mode", self.time_precision_mode.is_some()),
@@ -226,7 +249,9 @@ impl Options {
             ("writer_schema", self.writer_schema.is_some()),
             ("writer_schemas", !self.writer_schemas.is_empty()),
         ];
-        set.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name)
+        set.into_iter()
+            .filter(|(_, is_set)| *is_set)
+            .map(|(name, _)| name)
     }
 }
 
@@ -239,7 +264,10 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub fn new(options: &Options) -> Result<Self, String> {
-        Ok(Filter { database: anchored("database", options.database.as_deref())?, table: anchored("table", options.table.as_deref())? })
+        Ok(Filter {
+            database: anchored("database", options.database.as_deref())?,
+            table: anchored("table", options.table.as_deref())?,
+        })
     }
 
     pub fn is_open(&self) -> bool {
@@ -252,18 +280,28 @@ impl Filter {
         if database.is_empty() && table.is_empty() {
             return true;
         }
-        let matches = |filter: &Option<Regex>, name| filter.as_ref().is_none_or(|filter| filter.is_match(name));
+        let matches = |filter: &Option<Regex>, name| {
+            filter.as_ref().is_none_or(|filter| filter.is_match(name))
+        };
         matches(&self.database, database) && matches(&self.table, table)
     }
 }
 
 fn anchored(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
-    let Some(pattern) = pattern else { return Ok(None) };
+    let Some(pattern) = pattern else {
+        return Ok(None);
+    };
     // A name may contain a newline, which `.` must match like any other character.
-    let compile = |pattern: &str| RegexBuilder::new(pattern).dot_matches_new_line(true).build();
+    let compile = |pattern: &str| {
+        RegexBuilder::new(pattern)
+            .dot_matches_new_line(true)
+            .build()
+    };
     let wrap = |end: &str| compile(&format!(r"\A(?:{pattern}{end})\z"));
     // Compiled alone first: an invalid expression must not become valid within the parentheses. A comment at its end, which is
     // possible in verbose mode only, extends to the next line.
     let regex = compile(pattern).and_then(|_| wrap("").or_else(|_| wrap("\n")));
-    regex.map(Some).map_err(|error| format!("{argument}: {error}"))
+    regex
+        .map(Some)
+        .map_err(|error| format!("{argument}: {error}"))
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt8Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, make_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StructArray, make_array,
+};
 use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
 use arrow_pyarrow::{FromPyArrow, PyArrowType, ToPyArrow};
@@ -29,7 +31,12 @@ use crate::order::outcome::{Changes, Known, outcomes};
 use crate::order::{FIELDS, KeySet, Orders};
 use crate::{Block, Fetched, Framing, Kind, Layout, Mode};
 
-pyo3::create_exception!(towpath, DecodeError, PyValueError, "A message or value that cannot be decoded.");
+pyo3::create_exception!(
+    towpath,
+    DecodeError,
+    PyValueError,
+    "A message or value that cannot be decoded."
+);
 
 /// A stored message of a claim check, or why it cannot be read.
 #[derive(FromPyObject)]
@@ -58,13 +65,22 @@ struct PyDecoder {
 impl PyDecoder {
     #[new]
     #[pyo3(signature = (dialect="auto", schema=None, **options))]
-    fn new(py: Python<'_>, dialect: &str, schema: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        dialect: &str,
+        schema: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let arguments = options.map_or_else(|| Ok(PyDict::new(py)), |options| options.copy())?;
         arguments.set_item("dialect", dialect)?;
         let kept = kept_types(&arguments)?;
         let mut options: Options =
-            serde_path_to_error::deserialize(&mut Depythonizer::from_object(&arguments)).map_err(|error| invalid(py, error))?;
-        options.schema = schema.filter(|schema| !schema.is_none()).map(table_schema).transpose()?;
+            serde_path_to_error::deserialize(&mut Depythonizer::from_object(&arguments))
+                .map_err(|error| invalid(py, error))?;
+        options.schema = schema
+            .filter(|schema| !schema.is_none())
+            .map(table_schema)
+            .transpose()?;
         let core = guarded(|| crate::Decoder::new(options))?.map_err(PyValueError::new_err)?;
         Ok(PyDecoder { core, kept })
     }
@@ -81,31 +97,56 @@ impl PyDecoder {
     ) -> PyResult<(Bound<'py, PyAny>, Option<usize>)> {
         let values = messages(values)?;
         let stored = stored.unwrap_or_default();
-        let messages = stored.iter().map(|(index, stored)| (*index, stored.message())).collect();
-        let fetched = Fetched { schemas: unfetched.into_iter().flatten().collect(), messages };
-        let decode = |values: &dyn Array| guarded(|| self.core.decode_part(values, &fetched, start, max_bytes));
+        let messages = stored
+            .iter()
+            .map(|(index, stored)| (*index, stored.message()))
+            .collect();
+        let fetched = Fetched {
+            schemas: unfetched.into_iter().flatten().collect(),
+            messages,
+        };
+        let decode = |values: &dyn Array| {
+            guarded(|| self.core.decode_part(values, &fetched, start, max_bytes))
+        };
         let decoded = py.detach(|| match decode(values.as_ref()) {
             // Bytes that another thread writes meanwhile, such as those of a NumPy array, may have been valid text at one
             // glance and none at the next. A copy does not change: if it fails too, it is an error of the input or of ours.
-            failed @ (Err(_) | Ok(Err(CoreError::Input(_)))) => copied(values.as_ref()).map_or(failed, |copy| decode(copy.as_ref())),
+            failed @ (Err(_) | Ok(Err(CoreError::Input(_)))) => {
+                copied(values.as_ref()).map_or(failed, |copy| decode(copy.as_ref()))
+            }
             decoded => decoded,
         })?;
         let (batch, next) = decoded.map_err(|error| raise(py, error))?;
-        Ok((batch.to_pyarrow(py)?, Some(next).filter(|next| *next < values.len())))
+        Ok((
+            batch.to_pyarrow(py)?,
+            Some(next).filter(|next| *next < values.len()),
+        ))
     }
 
     fn unknown_schemas(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let values = messages(values)?;
-        py.detach(|| guarded(|| self.core.unknown_schemas(values.as_ref())))?.map_err(|error| raise(py, error))
+        py.detach(|| guarded(|| self.core.unknown_schemas(values.as_ref())))?
+            .map_err(|error| raise(py, error))
     }
 
-    fn add_schema(&self, py: Python<'_>, id: u32, text: &str, references: Vec<String>) -> PyResult<()> {
+    fn add_schema(
+        &self,
+        py: Python<'_>,
+        id: u32,
+        text: &str,
+        references: Vec<String>,
+    ) -> PyResult<()> {
         py.detach(|| guarded(|| self.core.add_schema(id, text, &references)))
     }
 
-    fn claim_checks(&self, py: Python<'_>, values: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, String)>> {
+    fn claim_checks(
+        &self,
+        py: Python<'_>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<(usize, String)>> {
         let values = messages(values)?;
-        py.detach(|| guarded(|| self.core.claim_checks(values.as_ref())))?.map_err(|error| raise(py, error))
+        py.detach(|| guarded(|| self.core.claim_checks(values.as_ref())))?
+            .map_err(|error| raise(py, error))
     }
 
     #[getter]
@@ -130,7 +171,11 @@ impl PyDecoder {
 
     #[getter]
     fn absent_columns(&self) -> Vec<String> {
-        self.core.metrics().absent_columns().map(str::to_owned).collect()
+        self.core
+            .metrics()
+            .absent_columns()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[getter]
@@ -143,19 +188,31 @@ impl PyDecoder {
 fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
     // No state can be left half changed: the core changes its own only after a call has succeeded.
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
         let what = shortened(text.unwrap_or("no description"), MAX_TEXT);
-        PyRuntimeError::new_err(format!("a bug in towpath, please report it with the message that causes it: {what}"))
+        PyRuntimeError::new_err(format!(
+            "a bug in towpath, please report it with the message that causes it: {what}"
+        ))
     })
 }
 
 /// The text of an error about an unknown argument, from serde's text about the field of a struct.
 fn unknown_argument(text: &str) -> String {
-    let (name, allowed) = text.trim_start_matches("unknown field ").split_once(", expected one of ").unwrap_or((text, ""));
+    let (name, allowed) = text
+        .trim_start_matches("unknown field ")
+        .split_once(", expected one of ")
+        .unwrap_or((text, ""));
     // Python passes the schema separately, so the options have no field for it.
     let allowed = allowed.replacen("dialect, ", "dialect, schema, ", 1);
-    let meant = nearest(name, &allowed.split(", ").collect::<Vec<_>>()).map(|meant| format!("did you mean {meant}? "));
-    format!("unknown argument {name}; {}allowed are {allowed}", meant.unwrap_or_default())
+    let meant = nearest(name, &allowed.split(", ").collect::<Vec<_>>())
+        .map(|meant| format!("did you mean {meant}? "));
+    format!(
+        "unknown argument {name}; {}allowed are {allowed}",
+        meant.unwrap_or_default()
+    )
 }
 
 /// Returns the exception of an invalid option, which names the argument.
@@ -169,16 +226,28 @@ fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) ->
         text => format!("{path}: {text}"),
     };
     // A wrong Python type is reported by pythonize or by a serde visitor.
-    let is_type = text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
-    if is_type { PyTypeError::new_err(text) } else { PyValueError::new_err(text) }
+    let is_type =
+        text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
+    if is_type {
+        PyTypeError::new_err(text)
+    } else {
+        PyValueError::new_err(text)
+    }
 }
 
 /// Returns the types of kept columns, if `keep` maps names to types, and replaces the argument by the names.
 fn kept_types(arguments: &Bound<'_, PyDict>) -> PyResult<Vec<(String, DataType)>> {
-    let Some(keep) = arguments.get_item("keep")? else { return Ok(Vec::new()) };
-    let Ok(types) = keep.cast::<PyDict>() else { return Ok(Vec::new()) };
+    let Some(keep) = arguments.get_item("keep")? else {
+        return Ok(Vec::new());
+    };
+    let Ok(types) = keep.cast::<PyDict>() else {
+        return Ok(Vec::new());
+    };
     arguments.set_item("keep", types.keys())?;
-    types.iter().map(|(name, data_type)| Ok((name.extract()?, DataType::from_pyarrow_bound(&data_type)?))).collect()
+    types
+        .iter()
+        .map(|(name, data_type)| Ok((name.extract()?, DataType::from_pyarrow_bound(&data_type)?)))
+        .collect()
 }
 
 fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
@@ -186,8 +255,12 @@ fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
         return Ok(TableSchema::Ddl(ddl));
     }
     let arrow = Schema::from_pyarrow_bound(schema);
-    let expected =
-        |_| PyTypeError::new_err(format!("schema: expected DDL text, a StructType or a pyarrow.Schema, not {}", schema.get_type()));
+    let expected = |_| {
+        PyTypeError::new_err(format!(
+            "schema: expected DDL text, a StructType or a pyarrow.Schema, not {}",
+            schema.get_type()
+        ))
+    };
     Ok(TableSchema::Arrow(arrow.map_err(expected)?.fields))
 }
 
@@ -200,7 +273,9 @@ fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
         return combine_chunks(values);
     }
     let found = values.get_type().fully_qualified_name()?.to_string();
-    Err(PyTypeError::new_err(format!("expected an Arrow array or record batch (the PyCapsule interface), not {found}")))
+    Err(PyTypeError::new_err(format!(
+        "expected an Arrow array or record batch (the PyCapsule interface), not {found}"
+    )))
 }
 
 /// Copies messages; views share the bytes of their texts.
@@ -220,14 +295,19 @@ fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
         if !error.is_instance_of::<PyValueError>(py) {
             return error;
         }
-        PyValueError::new_err("the messages have more than 2 GiB: decode fewer messages at once, or cast the column to large_binary")
+        PyValueError::new_err(
+            "the messages have more than 2 GiB: decode fewer messages at once, or cast the column to large_binary",
+        )
     };
     if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
         let combined = chunked.call_method0("combine_chunks").map_err(too_large)?;
         return Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?));
     }
     let table = pyarrow.call_method1("table", (values,))?;
-    let combined = table.call_method0("to_struct_array")?.call_method0("combine_chunks").map_err(too_large)?;
+    let combined = table
+        .call_method0("to_struct_array")?
+        .call_method0("combine_chunks")
+        .map_err(too_large)?;
     Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?))
 }
 
@@ -279,7 +359,9 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     if let Ok(text) = value.cast::<PyString>() {
         return name(text.to_str()?.as_bytes());
     }
-    let bytes = value.cast::<PyBytes>().map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
+    let bytes = value
+        .cast::<PyBytes>()
+        .map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
     name(bytes.as_bytes())
 }
 
@@ -299,7 +381,15 @@ fn infer_schema(
 ) -> PyResult<PyArrowType<Schema>> {
     let values = messages(values)?;
     let writer_schemas = writer_schemas.unwrap_or_default();
-    let options = Options { dialect: dialect.to_owned(), database, table, writer_schemas, unwrapped, op_column, ..Options::default() };
+    let options = Options {
+        dialect: dialect.to_owned(),
+        database,
+        table,
+        writer_schemas,
+        unwrapped,
+        op_column,
+        ..Options::default()
+    };
     let schema = py.detach(|| guarded(|| crate::infer_schema(values.as_ref(), options)))?;
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
@@ -316,43 +406,96 @@ fn cut(
 ) -> PyResult<(PyArrowType<RecordBatch>, usize)> {
     let framing = named("framing", framing, Framing::NAMES).map_err(PyValueError::new_err)?;
     let bytes = make_array(block.0);
-    let bytes = bytes.as_primitive_opt::<UInt8Type>().ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
+    let bytes = bytes
+        .as_primitive_opt::<UInt8Type>()
+        .ok_or_else(|| PyTypeError::new_err("block: expected an array of uint8"))?;
     let bytes = bytes.values().inner().clone();
     let limit = usize::try_from(limit.saturating_sub(position)).unwrap_or(0);
-    let cut = py.detach(|| guarded(|| crate::cut(&Block { bytes: &bytes, limit, last }, framing)))?;
-    let cut = cut.map_err(|damage| PyValueError::new_err(format!("byte {}: {}", position + damage.byte as i64, damage.what)))?;
+    let cut = py.detach(|| {
+        guarded(|| {
+            crate::cut(
+                &Block {
+                    bytes: &bytes,
+                    limit,
+                    last,
+                },
+                framing,
+            )
+        })
+    })?;
+    let cut = cut.map_err(|damage| {
+        PyValueError::new_err(format!(
+            "byte {}: {}",
+            position + damage.byte as i64,
+            damage.what
+        ))
+    })?;
     let used = cut.used;
-    let offsets = Int64Array::from_iter_values(cut.starts.iter().map(|start| position + *start as i64));
-    let columns = cut.columns().chain([("_offset", Arc::new(offsets) as ArrayRef)]);
-    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
-    Ok((PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?), used))
+    let offsets =
+        Int64Array::from_iter_values(cut.starts.iter().map(|start| position + *start as i64));
+    let columns = cut
+        .columns()
+        .chain([("_offset", Arc::new(offsets) as ArrayRef)]);
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.map(|(name, column)| (name, column, true)),
+    );
+    Ok((
+        PyArrowType(batch.map_err(|error| PyValueError::new_err(error.to_string()))?),
+        used,
+    ))
 }
 
 /// Whether each order value of an array is newer than that of another array beside it. Null is older than any value.
 #[pyfunction]
-fn is_newer(one: PyArrowType<ArrayData>, other: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+fn is_newer(
+    one: PyArrowType<ArrayData>,
+    other: PyArrowType<ArrayData>,
+) -> PyResult<PyArrowType<ArrayData>> {
     let (one, other) = (structs("one", one)?, structs("other", other)?);
     let newer = guarded(|| {
         let (one, other) = (Orders::new(&one)?, Orders::new(&other)?);
-        let compare = |at| one.get(at).is_some_and(|order| order.is_newer(other.get(at).as_ref()));
-        Ok(BooleanArray::from_iter((0..one.len().min(other.len())).map(|at| Some(compare(at)))))
+        let compare = |at| {
+            one.get(at)
+                .is_some_and(|order| order.is_newer(other.get(at).as_ref()))
+        };
+        Ok(BooleanArray::from_iter(
+            (0..one.len().min(other.len())).map(|at| Some(compare(at))),
+        ))
     })?;
-    newer.map(|newer| PyArrowType(newer.into_data())).map_err(|error: ArrowError| wrong(&error))
+    newer
+        .map(|newer| PyArrowType(newer.into_data()))
+        .map_err(|error: ArrowError| wrong(&error))
 }
 
 /// Which statements each change is after: the columns `surely`, `after` and `reached`, as `order::bounds` has them.
 #[pyfunction]
-fn statement_bounds(changes: PyArrowType<ArrayData>, statements: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
-    let (changes, statements) = (structs("changes", changes)?, structs("statements", statements)?);
+fn statement_bounds(
+    changes: PyArrowType<ArrayData>,
+    statements: PyArrowType<ArrayData>,
+) -> PyResult<PyArrowType<RecordBatch>> {
+    let (changes, statements) = (
+        structs("changes", changes)?,
+        structs("statements", statements)?,
+    );
     let found = guarded(|| bounds(&changes, &statements))?.map_err(|error| wrong(&error))?;
-    batch([("surely", Arc::new(found.surely) as ArrayRef), ("after", Arc::new(found.after)), ("reached", Arc::new(found.reached))])
+    batch([
+        ("surely", Arc::new(found.surely) as ArrayRef),
+        ("after", Arc::new(found.after)),
+        ("reached", Arc::new(found.reached)),
+    ])
 }
 
 /// For each change: whether it is the newest of its key, the event time of its order value, and the change it replaced.
 #[pyfunction]
-fn newest_changes(py: Python<'_>, keys: PyArrowType<ArrayData>, orders: PyArrowType<ArrayData>) -> PyResult<PyArrowType<RecordBatch>> {
+fn newest_changes(
+    py: Python<'_>,
+    keys: PyArrowType<ArrayData>,
+    orders: PyArrowType<ArrayData>,
+) -> PyResult<PyArrowType<RecordBatch>> {
     let (keys, orders) = (structs("keys", keys)?, structs("orders", orders)?);
-    let found = py.detach(|| guarded(|| newest(&keys, &orders)))?.map_err(|error| wrong(&error))?;
+    let found = py
+        .detach(|| guarded(|| newest(&keys, &orders)))?
+        .map_err(|error| wrong(&error))?;
     batch([
         ("is_newest", Arc::new(found.is_newest) as ArrayRef),
         ("event_time", Arc::new(found.event_times)),
@@ -364,19 +507,40 @@ fn newest_changes(py: Python<'_>, keys: PyArrowType<ArrayData>, orders: PyArrowT
 #[pyfunction]
 fn change_outcomes(
     py: Python<'_>,
-    changes: (PyArrowType<ArrayData>, PyArrowType<ArrayData>, PyArrowType<ArrayData>),
+    changes: (
+        PyArrowType<ArrayData>,
+        PyArrowType<ArrayData>,
+        PyArrowType<ArrayData>,
+    ),
     rows: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
     gone: (PyArrowType<ArrayData>, PyArrowType<ArrayData>),
 ) -> PyResult<PyArrowType<RecordBatch>> {
-    let (keys, orders) = (structs("changes", changes.0)?, structs("changes", changes.1)?);
+    let (keys, orders) = (
+        structs("changes", changes.0)?,
+        structs("changes", changes.1)?,
+    );
     let deletes = make_array(changes.2.0);
-    let deletes = deletes.as_boolean_opt().ok_or_else(|| PyTypeError::new_err("changes: expected an array of booleans"))?;
+    let deletes = deletes
+        .as_boolean_opt()
+        .ok_or_else(|| PyTypeError::new_err("changes: expected an array of booleans"))?;
     let (row_keys, row_orders) = (structs("rows", rows.0)?, structs("rows", rows.1)?);
     let (gone_keys, gone_orders) = (structs("gone", gone.0)?, structs("gone", gone.1)?);
-    let changes = Changes { keys: &keys, orders: &orders, deletes };
-    let rows = Known { keys: &row_keys, orders: &row_orders };
-    let gone = Known { keys: &gone_keys, orders: &gone_orders };
-    let found = py.detach(|| guarded(|| outcomes(&changes, rows, gone)))?.map_err(|error| wrong(&error))?;
+    let changes = Changes {
+        keys: &keys,
+        orders: &orders,
+        deletes,
+    };
+    let rows = Known {
+        keys: &row_keys,
+        orders: &row_orders,
+    };
+    let gone = Known {
+        keys: &gone_keys,
+        orders: &gone_orders,
+    };
+    let found = py
+        .detach(|| guarded(|| outcomes(&changes, rows, gone)))?
+        .map_err(|error| wrong(&error))?;
     batch([
         ("is_applied", Arc::new(found.is_applied) as ArrayRef),
         ("is_known", Arc::new(found.is_known)),
@@ -393,24 +557,39 @@ impl PyKeySet {
     #[new]
     fn new(keys: PyArrowType<ArrayData>) -> PyResult<Self> {
         let keys = structs("keys", keys)?;
-        guarded(|| KeySet::new(&keys))?.map(PyKeySet).map_err(|error| wrong(&error))
+        guarded(|| KeySet::new(&keys))?
+            .map(PyKeySet)
+            .map_err(|error| wrong(&error))
     }
 
-    fn contains(&self, py: Python<'_>, keys: PyArrowType<ArrayData>) -> PyResult<PyArrowType<ArrayData>> {
+    fn contains(
+        &self,
+        py: Python<'_>,
+        keys: PyArrowType<ArrayData>,
+    ) -> PyResult<PyArrowType<ArrayData>> {
         let keys = structs("keys", keys)?;
-        let found = py.detach(|| guarded(|| self.0.contains(&keys)))?.map_err(|error| wrong(&error))?;
+        let found = py
+            .detach(|| guarded(|| self.0.contains(&keys)))?
+            .map_err(|error| wrong(&error))?;
         Ok(PyArrowType(found.into_data()))
     }
 }
 
 fn structs(argument: &str, array: PyArrowType<ArrayData>) -> PyResult<StructArray> {
     let array = make_array(array.0);
-    let expected = || PyTypeError::new_err(format!("{argument}: expected an array of structs, not of {}", array.data_type()));
+    let expected = || {
+        PyTypeError::new_err(format!(
+            "{argument}: expected an array of structs, not of {}",
+            array.data_type()
+        ))
+    };
     array.as_struct_opt().cloned().ok_or_else(expected)
 }
 
 fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> PyResult<PyArrowType<RecordBatch>> {
-    RecordBatch::try_from_iter(columns).map(PyArrowType).map_err(|error| wrong(&error))
+    RecordBatch::try_from_iter(columns)
+        .map(PyArrowType)
+        .map_err(|error| wrong(&error))
 }
 
 fn wrong(error: &ArrowError) -> PyErr {

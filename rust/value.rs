@@ -90,7 +90,11 @@ impl<'a> Value<'a> {
     pub fn raw(&self) -> &'a str {
         match *self {
             Value::Null => "null",
-            Value::Bool(raw) | Value::Number(raw) | Value::Text(raw) | Value::Escaped(raw) | Value::Nested(raw) => raw,
+            Value::Bool(raw)
+            | Value::Number(raw)
+            | Value::Text(raw)
+            | Value::Escaped(raw)
+            | Value::Nested(raw) => raw,
             Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
             Value::Short(text) => utf8(text.bytes()).unwrap_or_default(),
             Value::Zoned(zoned) => zoned.text,
@@ -115,7 +119,9 @@ impl<'a> Value<'a> {
             Value::Escaped(raw) => return escape::unescaped(raw).map(Cow::Owned),
             Value::Bytes(bytes) => BASE64.encode(bytes).into(),
             Value::Date(days) => temporal::print_date(days).into(),
-            Value::DateTime(micros) | Value::Timestamp(micros) => temporal::print_datetime(micros).into(),
+            Value::DateTime(micros) | Value::Timestamp(micros) => {
+                temporal::print_datetime(micros).into()
+            }
             Value::Time(micros) => temporal::print_time(micros).into(),
             Value::Unscaled(number) => number.to_string().into(),
             Value::Scaled(number, scale) => number::print_scaled(number, scale).into(),
@@ -152,7 +158,10 @@ impl<'a> Value<'a> {
 
     /// Whether the message writes it as text.
     fn is_written(&self) -> bool {
-        matches!(self, Value::Missing | Value::Null | Value::Bool(_) | Value::Escaped(_) | Value::Nested(_)) || self.plain().is_some()
+        matches!(
+            self,
+            Value::Missing | Value::Null | Value::Bool(_) | Value::Escaped(_) | Value::Nested(_)
+        ) || self.plain().is_some()
     }
 
     /// Whether both are the same text; null equals only null.

@@ -17,9 +17,14 @@ const MESSAGES: usize = 120;
 
 #[test]
 fn every_way_reads_every_shape() {
-    let scaled = corpus::AXES.iter().map(|(axis, sizes)| format!("{axis}-{}", sizes[1]));
+    let scaled = corpus::AXES
+        .iter()
+        .map(|(axis, sizes)| format!("{axis}-{}", sizes[1]));
     for shape in corpus::SHAPES.map(str::to_owned).into_iter().chain(scaled) {
-        assert!(corpus::SHAPES.contains(&&*shape) || corpus::scaled(&shape).is_some(), "{shape} has no corpus");
+        assert!(
+            corpus::SHAPES.contains(&&*shape) || corpus::scaled(&shape).is_some(),
+            "{shape} has no corpus"
+        );
         let (shape, corpus) = (&*shape, Corpus::new(&shape, MESSAGES));
         let known = ways::known_ways(shape, &corpus);
         assert_eq!(known, ways::ways(shape), "{shape}: a dialect is not known");

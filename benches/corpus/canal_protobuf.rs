@@ -24,14 +24,33 @@ pub(super) fn write(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
 fn transaction(binlog: &mut Binlog<'_>, entries: &mut Vec<u8>) {
     let mut begin = Vec::new();
     put_number(&mut begin, 4, 136);
-    put_entry(entries, &header(binlog.statements, ""), TRANSACTION_BEGIN, &begin);
+    put_entry(
+        entries,
+        &header(binlog.statements, ""),
+        TRANSACTION_BEGIN,
+        &begin,
+    );
     for _ in 0..1 + binlog.random.below(5) {
         let statement = binlog.statement();
-        put_entry(entries, &row_header(&statement), ROW_DATA, &row_change(&statement));
+        put_entry(
+            entries,
+            &row_header(&statement),
+            ROW_DATA,
+            &row_change(&statement),
+        );
     }
     let mut end = Vec::new();
-    put_bytes(&mut end, 2, (5_000 + binlog.statements).to_string().as_bytes());
-    put_entry(entries, &header(binlog.statements, ""), TRANSACTION_END, &end);
+    put_bytes(
+        &mut end,
+        2,
+        (5_000 + binlog.statements).to_string().as_bytes(),
+    );
+    put_entry(
+        entries,
+        &header(binlog.statements, ""),
+        TRANSACTION_END,
+        &end,
+    );
     binlog.truth.rows += 2; // the marks are rows too
 }
 
@@ -93,11 +112,19 @@ fn row_data(columns: &[Column], row: &Row) -> Vec<u8> {
     let mut data = Vec::new();
     let inserted = row.before.is_none();
     put_image(&mut data, 1, columns, row.before.as_ref(), |_| false);
-    put_image(&mut data, 2, columns, row.after.as_ref(), |at| inserted || row.changed(at));
+    put_image(&mut data, 2, columns, row.after.as_ref(), |at| {
+        inserted || row.changed(at)
+    });
     data
 }
 
-fn put_image(data: &mut Vec<u8>, field: u64, columns: &[Column], image: Option<&Image>, updated: impl Fn(usize) -> bool) {
+fn put_image(
+    data: &mut Vec<u8>,
+    field: u64,
+    columns: &[Column],
+    image: Option<&Image>,
+    updated: impl Fn(usize) -> bool,
+) {
     let cells = image.map_or(&[][..], |image| &image.cells);
     for (at, (column, cell)) in columns.iter().zip(cells).enumerate() {
         put_bytes(data, field, &column_value(column, at, cell, updated(at)));

@@ -4,16 +4,27 @@ use super::{Binlog, Column, Image, Row, Statement, instant, text};
 
 pub(super) fn write(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     let statement = binlog.statement();
-    statement.rows.iter().map(|row| record(binlog, &statement, row)).collect()
+    statement
+        .rows
+        .iter()
+        .map(|row| record(binlog, &statement, row))
+        .collect()
 }
 
 fn record(binlog: &mut Binlog<'_>, statement: &Statement<'_>, row: &Row) -> Vec<u8> {
     let Statement { index, table, .. } = statement;
-    let (mut out, second, lag) = (Vec::new(), 1_763_000_000 + *index as i64 / 50, binlog.lag() as i64);
+    let (mut out, second, lag) = (
+        Vec::new(),
+        1_763_000_000 + *index as i64 / 50,
+        binlog.lag() as i64,
+    );
     put_long(&mut out, 0); // version
     put_long(&mut out, 1_700_000 + *index as i64); // id
     put_long(&mut out, second);
-    for position in [format!("{}@78", 4_000_000 + index * 700), format!("{}@78", 4_000_000 + index * 700 - 300)] {
+    for position in [
+        format!("{}@78", 4_000_000 + index * 700),
+        format!("{}@78", 4_000_000 + index * 700 - 300),
+    ] {
         put_text(&mut out, &position);
     }
     put_text(&mut out, "0"); // sourceTxid
@@ -82,7 +93,9 @@ fn type_number(column: &Column) -> i64 {
 }
 
 fn put_image(out: &mut Vec<u8>, columns: &[Column], image: Option<&Image>) {
-    let Some(image) = image else { return put_long(out, 0) };
+    let Some(image) = image else {
+        return put_long(out, 0);
+    };
     put_long(out, 2);
     put_long(out, columns.len() as i64);
     for (column, cell) in columns.iter().zip(&image.cells) {
@@ -92,7 +105,9 @@ fn put_image(out: &mut Vec<u8>, columns: &[Column], image: Option<&Image>) {
 }
 
 fn put_value(out: &mut Vec<u8>, column: &Column, cell: &str) {
-    let Some(text) = text(cell) else { return put_long(out, 0) };
+    let Some(text) = text(cell) else {
+        return put_long(out, 0);
+    };
     match column.base_type() {
         "bigint" => put_integer(out, 8, &text),
         "int" => put_integer(out, 4, &text),

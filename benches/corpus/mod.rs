@@ -79,13 +79,39 @@ const CHINESE: [&str; 10] = [
     "赠品一并寄出",
     "不要拆分包裹",
 ];
-const STREETS: [&str; 6] = ["Main Street", "Rue d'Or", "Hafenweg", "Calle Mayor", "Kingsway", "Elm Avenue"];
-const CITIES: [&str; 6] = ["Springfield", "Oslo", "Montréal", "Porto", "Leeds", "Gdańsk"];
-const CHINESE_CITIES: [&str; 5] = ["北京市朝阳区", "上海市浦东新区", "深圳市南山区", "广州市天河区", "杭州市西湖区"];
+const STREETS: [&str; 6] = [
+    "Main Street",
+    "Rue d'Or",
+    "Hafenweg",
+    "Calle Mayor",
+    "Kingsway",
+    "Elm Avenue",
+];
+const CITIES: [&str; 6] = [
+    "Springfield",
+    "Oslo",
+    "Montréal",
+    "Porto",
+    "Leeds",
+    "Gdańsk",
+];
+const CHINESE_CITIES: [&str; 5] = [
+    "北京市朝阳区",
+    "上海市浦东新区",
+    "深圳市南山区",
+    "广州市天河区",
+    "杭州市西湖区",
+];
 const CHINESE_STREETS: [&str; 5] = ["建国路", "世纪大道", "科技园路", "中山大道", "文三路"];
 const COUNTRIES: [&str; 6] = ["CN", "US", "DE", "NO", "FR", "PT"];
 /// JSON text already, as all words here are.
-const ESCAPES: [&str; 5] = [r#"\"VIP\""#, r"line\nbreak", r"C:\\tmp\\a.txt", r"tab\there", r"bell\u0007"];
+const ESCAPES: [&str; 5] = [
+    r#"\"VIP\""#,
+    r"line\nbreak",
+    r"C:\\tmp\\a.txt",
+    r"tab\there",
+    r"bell\u0007",
+];
 
 fn quoted(text: impl std::fmt::Display) -> String {
     format!("\"{text}\"")
@@ -125,7 +151,11 @@ fn make_exact_total(random: &mut Random) -> String {
 }
 
 fn spiced(random: &mut Random, text: &str) -> String {
-    if random.percent(3) { format!("\"{text} {}\"", random.pick(&ESCAPES)) } else { quoted(text) }
+    if random.percent(3) {
+        format!("\"{text} {}\"", random.pick(&ESCAPES))
+    } else {
+        quoted(text)
+    }
 }
 
 fn make_address(random: &mut Random) -> String {
@@ -134,7 +164,11 @@ fn make_address(random: &mut Random) -> String {
         format!("{city}{street}{}号", 1 + random.below(999))
     } else {
         let number = 1 + random.below(999);
-        format!("{number} {}, {}", random.pick(&STREETS), random.pick(&CITIES))
+        format!(
+            "{number} {}, {}",
+            random.pick(&STREETS),
+            random.pick(&CITIES)
+        )
     };
     spiced(random, &text)
 }
@@ -164,7 +198,11 @@ fn make_remark(random: &mut Random) -> String {
 }
 
 fn date_text(random: &mut Random) -> String {
-    let (year, month, day) = (2019 + random.below(7), 1 + random.below(12), 1 + random.below(28));
+    let (year, month, day) = (
+        2019 + random.below(7),
+        1 + random.below(12),
+        1 + random.below(28),
+    );
     format!("{year}-{month:02}-{day:02}")
 }
 
@@ -174,7 +212,11 @@ fn time_text(random: &mut Random) -> String {
 }
 
 fn make_date(random: &mut Random) -> String {
-    if random.percent(25) { "null".to_owned() } else { quoted(date_text(random)) }
+    if random.percent(25) {
+        "null".to_owned()
+    } else {
+        quoted(date_text(random))
+    }
 }
 
 fn make_datetime(random: &mut Random) -> String {
@@ -182,7 +224,12 @@ fn make_datetime(random: &mut Random) -> String {
 }
 
 fn make_timestamp(random: &mut Random) -> String {
-    format!("\"{} {}.{:03}\"", date_text(random), time_text(random), random.below(1000))
+    format!(
+        "\"{} {}.{:03}\"",
+        date_text(random),
+        time_text(random),
+        random.below(1000)
+    )
 }
 
 #[derive(Clone)]
@@ -204,12 +251,29 @@ impl Column {
     }
 
     fn cell(&self, random: &mut Random) -> String {
-        if self.bytes > 0 { quoted(scaling::text(random, self.bytes)) } else { (self.make)(random) }
+        if self.bytes > 0 {
+            quoted(scaling::text(random, self.bytes))
+        } else {
+            (self.make)(random)
+        }
     }
 }
 
-fn column(name: impl Into<String>, mysql_type: &'static str, jdbc_type: i32, make: fn(&mut Random) -> String, updated: u64) -> Column {
-    Column { name: name.into(), mysql_type, jdbc_type, make, updated, bytes: 0 }
+fn column(
+    name: impl Into<String>,
+    mysql_type: &'static str,
+    jdbc_type: i32,
+    make: fn(&mut Random) -> String,
+    updated: u64,
+) -> Column {
+    Column {
+        name: name.into(),
+        mysql_type,
+        jdbc_type,
+        make,
+        updated,
+        bytes: 0,
+    }
 }
 
 fn wide_columns() -> Vec<Column> {
@@ -235,13 +299,22 @@ struct Table {
 }
 
 fn orders() -> Vec<Table> {
-    vec![Table { name: "orders".into(), columns: wide_columns() }]
+    vec![Table {
+        name: "orders".into(),
+        columns: wide_columns(),
+    }]
 }
 
 fn narrow() -> Vec<Table> {
     let wanted = ["id", "status", "total", "updated_at"];
-    let columns = wide_columns().into_iter().filter(|column| wanted.contains(&column.name.as_str())).collect();
-    vec![Table { name: "stock".into(), columns }]
+    let columns = wide_columns()
+        .into_iter()
+        .filter(|column| wanted.contains(&column.name.as_str()))
+        .collect();
+    vec![Table {
+        name: "stock".into(),
+        columns,
+    }]
 }
 
 /// One of the ten tables: the wide columns rotated, and one of them replaced by a column no other table has.
@@ -249,13 +322,20 @@ fn tenth(index: usize) -> Table {
     let mut columns = wide_columns();
     columns.rotate_left(index);
     columns[1 + index] = column(format!("extra_{index}"), "varchar(40)", 12, make_number, 0);
-    Table { name: format!("orders_{index}"), columns }
+    Table {
+        name: format!("orders_{index}"),
+        columns,
+    }
 }
 
 /// The orders as all producers but canal write them: decimals have their whole scale.
 fn exact_orders() -> Vec<Table> {
     let mut tables = orders();
-    for column in tables.iter_mut().flat_map(|table| &mut table.columns).filter(|column| column.name == "total") {
+    for column in tables
+        .iter_mut()
+        .flat_map(|table| &mut table.columns)
+        .filter(|column| column.name == "total")
+    {
         column.make = make_exact_total;
     }
     tables
@@ -304,7 +384,15 @@ struct Shape {
 
 impl Shape {
     fn new(tables: Vec<Table>, writers: Vec<Writer>) -> Shape {
-        Shape { tables, writers, inserts: 70, updates: 20, shuffled: false, ticdc: false, rows: None }
+        Shape {
+            tables,
+            writers,
+            inserts: 70,
+            updates: 20,
+            shuffled: false,
+            ticdc: false,
+            rows: None,
+        }
     }
 }
 
@@ -314,10 +402,20 @@ fn shape(name: &str) -> Shape {
     match name {
         "wide" => canal(orders()),
         "narrow" => canal(narrow()),
-        "update" => Shape { inserts: 10, updates: 80, ..canal(orders()) },
+        "update" => Shape {
+            inserts: 10,
+            updates: 80,
+            ..canal(orders())
+        },
         "tables" => canal((0..10).map(tenth).collect()),
-        "shuffled" => Shape { shuffled: true, ..canal(orders()) },
-        "ticdc" => Shape { ticdc: true, ..Shape::new(ticdc_orders(), vec![TICDC]) },
+        "shuffled" => Shape {
+            shuffled: true,
+            ..canal(orders())
+        },
+        "ticdc" => Shape {
+            ticdc: true,
+            ..Shape::new(ticdc_orders(), vec![TICDC])
+        },
         "fallback-tenth" => Shape::new(orders(), vec![TENTH_SPACED]),
         "fallback-all" => Shape::new(orders(), vec![SPACED]),
         "cloudcanal" => orders_by(CLOUDCANAL),
@@ -327,7 +425,19 @@ fn shape(name: &str) -> Shape {
         "maxwell" => orders_by(MAXWELL),
         "protobuf" => Shape::new(orders(), vec![PROTOBUF]),
         "river" => orders_by(RIVER),
-        "mixed" => Shape::new(exact_orders(), vec![CANAL, CLOUDCANAL, DEBEZIUM, DEBEZIUM_SCHEMA, DTS, MAXWELL, PROTOBUF, RIVER]),
+        "mixed" => Shape::new(
+            exact_orders(),
+            vec![
+                CANAL,
+                CLOUDCANAL,
+                DEBEZIUM,
+                DEBEZIUM_SCHEMA,
+                DTS,
+                MAXWELL,
+                PROTOBUF,
+                RIVER,
+            ],
+        ),
         _ => scaling::shape(name).unwrap_or_else(|| panic!("no such shape: {name}")),
     }
 }
@@ -357,7 +467,10 @@ struct Row {
 impl Row {
     /// The row that canal and those after it call `data`.
     fn data(&self) -> &Image {
-        self.after.as_ref().or(self.before.as_ref()).expect("a row has an image")
+        self.after
+            .as_ref()
+            .or(self.before.as_ref())
+            .expect("a row has an image")
     }
 
     /// What they call `old`.
@@ -367,7 +480,8 @@ impl Row {
 
     /// Whether an update changed this column.
     fn changed(&self, column: usize) -> bool {
-        self.old().is_some_and(|old| old.cells[column] != self.data().cells[column])
+        self.old()
+            .is_some_and(|old| old.cells[column] != self.data().cells[column])
     }
 }
 
@@ -394,7 +508,12 @@ impl<'s> Binlog<'s> {
         let rows = rows(&mut self.random, self.shape, table, kind);
         self.truth.add(table, &rows);
         self.statements += 1;
-        Statement { index: self.statements - 1, table, kind, rows }
+        Statement {
+            index: self.statements - 1,
+            table,
+            kind,
+            rows,
+        }
     }
 
     /// Milliseconds between a change and its message.
@@ -423,27 +542,56 @@ fn operation(random: &mut Random, shape: &Shape) -> &'static str {
 
 fn rows(random: &mut Random, shape: &Shape, table: &Table, kind: &str) -> Vec<Row> {
     let mut changed = vec![false; table.columns.len()];
-    let count = if shape.ticdc { 1 } else { shape.rows.unwrap_or_else(|| row_count(random)) };
-    (0..count).map(|_| row(random, shape, table, kind, &mut changed)).collect()
+    let count = if shape.ticdc {
+        1
+    } else {
+        shape.rows.unwrap_or_else(|| row_count(random))
+    };
+    (0..count)
+        .map(|_| row(random, shape, table, kind, &mut changed))
+        .collect()
 }
 
 fn row(random: &mut Random, shape: &Shape, table: &Table, kind: &str, changed: &mut [bool]) -> Row {
     let everything = vec![true; table.columns.len()];
-    let cells: Vec<String> = table.columns.iter().map(|column| column.cell(random)).collect();
+    let cells: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| column.cell(random))
+        .collect();
     let data = Image::new(random, shape, cells, &everything);
     match kind {
-        "INSERT" => Row { before: None, after: Some(data) },
-        "DELETE" => Row { before: Some(data), after: None },
+        "INSERT" => Row {
+            before: None,
+            after: Some(data),
+        },
+        "DELETE" => Row {
+            before: Some(data),
+            after: None,
+        },
         _ => {
             let before = cells_before(random, table, &data.cells, changed);
-            let old = Image::new(random, shape, before, if shape.ticdc { &everything } else { changed });
-            Row { before: Some(old), after: Some(data) }
+            let old = Image::new(
+                random,
+                shape,
+                before,
+                if shape.ticdc { &everything } else { changed },
+            );
+            Row {
+                before: Some(old),
+                after: Some(data),
+            }
         }
     }
 }
 
 /// What the row was. `changed` grows over the rows of a statement, as canal shares that set between them.
-fn cells_before(random: &mut Random, table: &Table, cells: &[String], changed: &mut [bool]) -> Vec<String> {
+fn cells_before(
+    random: &mut Random,
+    table: &Table,
+    cells: &[String],
+    changed: &mut [bool],
+) -> Vec<String> {
     let mut before = cells.to_vec();
     for (index, column) in table.columns.iter().enumerate() {
         if random.percent(column.updated) {
@@ -457,7 +605,10 @@ fn cells_before(random: &mut Random, table: &Table, cells: &[String], changed: &
 // What the files of the dialects share.
 
 fn members<V: std::fmt::Display>(pairs: &[(&str, V)]) -> String {
-    let members: Vec<String> = pairs.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let members: Vec<String> = pairs
+        .iter()
+        .map(|(name, value)| format!("\"{name}\":{value}"))
+        .collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -467,21 +618,32 @@ fn list(items: &[String]) -> String {
 
 /// One member for each column of a table.
 fn by_column<V: std::fmt::Display>(table: &Table, value: impl Fn(&Column) -> V) -> String {
-    let pairs: Vec<(&str, V)> = table.columns.iter().map(|column| (column.name.as_str(), value(column))).collect();
+    let pairs: Vec<(&str, V)> = table
+        .columns
+        .iter()
+        .map(|column| (column.name.as_str(), value(column)))
+        .collect();
     members(&pairs)
 }
 
 /// A whole row as an object.
 fn row_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
     let every = table.columns.iter().zip(&image.cells);
-    let pairs: Vec<(&str, String)> = every.map(|(column, cell)| (column.name.as_str(), value(column, cell))).collect();
+    let pairs: Vec<(&str, String)> = every
+        .map(|(column, cell)| (column.name.as_str(), value(column, cell)))
+        .collect();
     members(&pairs)
 }
 
 /// A row as an image of changes has it.
 fn shown_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
-    let shown = image.shown.iter().map(|at| (&table.columns[*at], &image.cells[*at]));
-    let pairs: Vec<(&str, String)> = shown.map(|(column, cell)| (column.name.as_str(), value(column, cell))).collect();
+    let shown = image
+        .shown
+        .iter()
+        .map(|at| (&table.columns[*at], &image.cells[*at]));
+    let pairs: Vec<(&str, String)> = shown
+        .map(|(column, cell)| (column.name.as_str(), value(column, cell)))
+        .collect();
     members(&pairs)
 }
 
@@ -498,7 +660,10 @@ fn bare(cell: &str) -> &str {
 /// Time zones do not matter here: all clocks are UTC.
 fn instant(text: &str) -> jiff::Timestamp {
     let clock: jiff::civil::DateTime = text.parse().expect("cells with times are right");
-    clock.to_zoned(jiff::tz::TimeZone::UTC).expect("UTC has every time").timestamp()
+    clock
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .expect("UTC has every time")
+        .timestamp()
 }
 
 /// What a reader of a corpus has to find.
@@ -545,7 +710,9 @@ impl Sums {
 
 fn cents(total: &str) -> i64 {
     let (units, fraction) = total.split_once('.').expect("totals have a fraction");
-    format!("{units}{fraction:0<2}").parse().expect("totals are numbers")
+    format!("{units}{fraction:0<2}")
+        .parse()
+        .expect("totals are numbers")
 }
 
 /// A message and the dialect that it is written in.
@@ -564,19 +731,34 @@ impl Corpus {
     /// At least so many messages of a shape: the last statement may be of several.
     pub fn new(name: &str, count: usize) -> Corpus {
         let shape = shape(name);
-        let mut binlog = Binlog { random: Random(SEED), shape: &shape, statements: 0, truth: Truth::default() };
+        let mut binlog = Binlog {
+            random: Random(SEED),
+            shape: &shape,
+            statements: 0,
+            truth: Truth::default(),
+        };
         let mut messages = Vec::new();
         for (dialect, write) in shape.writers.iter().cycle() {
             if messages.len() >= count {
                 break;
             }
-            messages.extend(write(&mut binlog).into_iter().map(|bytes| Message { dialect, bytes }));
+            messages.extend(
+                write(&mut binlog)
+                    .into_iter()
+                    .map(|bytes| Message { dialect, bytes }),
+            );
         }
-        Corpus { messages, truth: binlog.truth }
+        Corpus {
+            messages,
+            truth: binlog.truth,
+        }
     }
 
     pub fn bytes(&self) -> usize {
-        self.messages.iter().map(|message| message.bytes.len()).sum()
+        self.messages
+            .iter()
+            .map(|message| message.bytes.len())
+            .sum()
     }
 
     pub fn mean_bytes(&self) -> usize {

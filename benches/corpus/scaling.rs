@@ -1,7 +1,8 @@
 //! Shapes that differ in one size only, to see what that size costs. Their names are `AXIS-SIZE`.
 
 use super::{
-    CANAL, Column, ENGLISH, Random, Shape, Table, column, make_exact_total, make_id, make_number, make_timestamp, orders, wide_columns,
+    CANAL, Column, ENGLISH, Random, Shape, Table, column, make_exact_total, make_id, make_number,
+    make_timestamp, orders, wide_columns,
 };
 
 /// What grows, and how far.
@@ -28,9 +29,15 @@ pub(super) fn shape(name: &str) -> Option<Shape> {
 
 fn tables(axis: &str, size: usize) -> Vec<Table> {
     match axis {
-        "columns" => vec![Table { name: "orders".into(), columns: turns(size) }],
+        "columns" => vec![Table {
+            name: "orders".into(),
+            columns: turns(size),
+        }],
         "tables" => (0..size).map(one_of_many).collect(),
-        "value" => vec![Table { name: "notes".into(), columns: notes(size) }],
+        "value" => vec![Table {
+            name: "notes".into(),
+            columns: notes(size),
+        }],
         _ => orders(),
     }
 }
@@ -40,8 +47,20 @@ fn tables(axis: &str, size: usize) -> Vec<Table> {
 fn one_of_many(index: usize) -> Table {
     let mut columns = wide_columns();
     columns.rotate_left(index % 12);
-    columns.insert(1, column(format!("extra_{index:05}"), "varchar(40)", 12, make_number, 0));
-    Table { name: format!("orders_{index:05}"), columns }
+    columns.insert(
+        1,
+        column(
+            format!("extra_{index:05}"),
+            "varchar(40)",
+            12,
+            make_number,
+            0,
+        ),
+    );
+    Table {
+        name: format!("orders_{index:05}"),
+        columns,
+    }
 }
 
 /// Four kinds that take turns. All but the first of a kind have their place in their names.
@@ -60,8 +79,15 @@ fn turns(count: usize) -> Vec<Column> {
 }
 
 fn notes(bytes: usize) -> Vec<Column> {
-    let body = Column { bytes, ..column("body", "longtext", 2005, make_number, 0) };
-    vec![column("id", "bigint", -5, make_id, 0), column("total", "decimal(10,2)", 3, make_exact_total, 50), body]
+    let body = Column {
+        bytes,
+        ..column("body", "longtext", 2005, make_number, 0)
+    };
+    vec![
+        column("id", "bigint", -5, make_id, 0),
+        column("total", "decimal(10,2)", 3, make_exact_total, 50),
+        body,
+    ]
 }
 
 /// Words, with an escape after every tenth: so many bytes of JSON text.

@@ -136,7 +136,11 @@ enum Content {
 
 fn read(packet: &[u8]) -> Result<Vec<Content>, DecodeError> {
     let messages = Messages::decode(&Packet::decode(packet)?.body[..])?;
-    messages.entries.iter().map(|entry| content(Entry::decode(&entry[..])?)).collect()
+    messages
+        .entries
+        .iter()
+        .map(|entry| content(Entry::decode(&entry[..])?))
+        .collect()
 }
 
 fn content(entry: Entry) -> Result<Content, DecodeError> {
@@ -157,7 +161,10 @@ pub fn prost_structs(messages: &BinaryArray) {
 /// How many rows and marks of transactions there are, and the sums of the ids before and after: so that the structs are
 /// known to be filled.
 pub fn found(messages: &BinaryArray) -> (u64, i64, i64) {
-    let contents = messages.iter().flatten().flat_map(|message| read(message).expect("the corpus is right"));
+    let contents = messages
+        .iter()
+        .flatten()
+        .flat_map(|message| read(message).expect("the corpus is right"));
     contents.fold((0, 0, 0), |(rows, before, after), content| match content {
         Content::Rows(_, change) => (
             rows + change.rows.len() as u64,
@@ -169,5 +176,9 @@ pub fn found(messages: &BinaryArray) -> (u64, i64, i64) {
 }
 
 fn id(columns: &[Column]) -> i64 {
-    columns.iter().filter(|column| column.key).map(|column| column.value.parse::<i64>().expect("ids are numbers")).sum()
+    columns
+        .iter()
+        .filter(|column| column.key)
+        .map(|column| column.value.parse::<i64>().expect("ids are numbers"))
+        .sum()
 }

@@ -18,7 +18,8 @@ pub fn simd_json_tape() -> impl FnMut(&BinaryArray) {
             copy.extend_from_slice(message);
             copy.resize(message.len() + INPUT_PADDING, 0);
             let mut filled = tape.reset();
-            fill_tape_padded(&mut copy, message.len(), &mut buffers, &mut filled).expect("the corpus is right");
+            fill_tape_padded(&mut copy, message.len(), &mut buffers, &mut filled)
+                .expect("the corpus is right");
             black_box(&filled);
             tape = filled.reset();
         }

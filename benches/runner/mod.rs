@@ -42,8 +42,14 @@ fn sized(shape: &str, messages: usize, bytes: usize) -> Corpus {
 pub fn rounds(shape: &str, count: usize) -> Value {
     let corpus = batch(shape);
     let messages = array(&corpus.messages);
-    let mut ways: Vec<(&str, Way)> = known_ways(shape, &corpus).into_iter().map(|name| (name, way(shape, name, &corpus))).collect();
-    let kept: Vec<Vec<u64>> = (0..count + WARM_UP).map(|at| round(&mut ways, &messages, at % 2 == 1)).skip(WARM_UP).collect();
+    let mut ways: Vec<(&str, Way)> = known_ways(shape, &corpus)
+        .into_iter()
+        .map(|name| (name, way(shape, name, &corpus)))
+        .collect();
+    let kept: Vec<Vec<u64>> = (0..count + WARM_UP)
+        .map(|at| round(&mut ways, &messages, at % 2 == 1))
+        .skip(WARM_UP)
+        .collect();
     let nanos = ways.iter().enumerate().map(|(place, (name, _))| {
         let of_way: Vec<u64> = kept.iter().map(|round| round[place]).collect();
         ((*name).to_owned(), json!(of_way))
@@ -55,7 +61,11 @@ pub fn rounds(shape: &str, count: usize) -> Value {
 fn round(ways: &mut [(&str, Way)], messages: &BinaryArray, backwards: bool) -> Vec<u64> {
     let mut nanos = vec![0; ways.len()];
     for step in 0..ways.len() {
-        let place = if backwards { ways.len() - 1 - step } else { step };
+        let place = if backwards {
+            ways.len() - 1 - step
+        } else {
+            step
+        };
         nanos[place] = CpuTime::of(|| (ways[place].1)(messages));
     }
     nanos
@@ -65,7 +75,9 @@ fn round(ways: &mut [(&str, Way)], messages: &BinaryArray, backwards: bool) -> V
 pub fn share(shape: &str) -> Value {
     let corpus = batch(shape);
     let (messages, dialect) = (array(&corpus.messages), corpus.messages[0].dialect);
-    let asked = known_ways(shape, &corpus).into_iter().filter(|name| *name != "towpath typed, none falls back");
+    let asked = known_ways(shape, &corpus)
+        .into_iter()
+        .filter(|name| *name != "towpath typed, none falls back");
     let templated = asked.filter_map(|name| {
         let decoder = decoder(options(shape, dialect, name)?);
         decoder.decode(&messages).expect("the corpus is right");
@@ -76,7 +88,11 @@ pub fn share(shape: &str) -> Value {
 
 /// `scaling AXIS N`: rounds over shapes that differ in one size only, from small to large.
 pub fn scaling(axis: &str, count: usize) -> Value {
-    let sizes = corpus::AXES.iter().find(|(name, _)| *name == axis).expect("no such axis").1;
+    let sizes = corpus::AXES
+        .iter()
+        .find(|(name, _)| *name == axis)
+        .expect("no such axis")
+        .1;
     let points = sizes.iter().map(|size| {
         let mut point = rounds(&format!("{axis}-{size}"), count);
         point["size"] = json!(size);

@@ -32,8 +32,14 @@ pub fn ways(shape: &str) -> &'static [&'static str] {
             "serde derive",
         ],
         "tables" => &["towpath typed", "towpath maps", "simd-json tape"],
-        "fallback-tenth" => &["towpath typed", "towpath typed, none falls back", "simd-json tape"],
-        "cloudcanal" | "debezium" | "debezium-schema" | "maxwell" | "river" => &["towpath typed", "towpath auto", "simd-json tape"],
+        "fallback-tenth" => &[
+            "towpath typed",
+            "towpath typed, none falls back",
+            "simd-json tape",
+        ],
+        "cloudcanal" | "debezium" | "debezium-schema" | "maxwell" | "river" => {
+            &["towpath typed", "towpath auto", "simd-json tape"]
+        }
         "dts" => &["towpath typed", "towpath auto", "apache-avro"],
         "protobuf" => &["towpath typed", "towpath auto", "prost structs"],
         "mixed" => &["towpath auto", "towpath by name"],
@@ -43,11 +49,21 @@ pub fn ways(shape: &str) -> &'static [&'static str] {
 
 /// What is measured of them here: a dialect that this towpath does not know yet is left out, and only its peers are measured.
 pub fn known_ways(shape: &str, corpus: &Corpus) -> Vec<&'static str> {
-    let unknown: Vec<_> = dialects(corpus).into_iter().filter(|dialect| towpath::find(dialect).is_none()).collect();
+    let unknown: Vec<_> = dialects(corpus)
+        .into_iter()
+        .filter(|dialect| towpath::find(dialect).is_none())
+        .collect();
     if !unknown.is_empty() {
-        eprintln!("{shape}: towpath is left out, as it does not know {} yet", unknown.join(", "));
+        eprintln!(
+            "{shape}: towpath is left out, as it does not know {} yet",
+            unknown.join(", ")
+        );
     }
-    ways(shape).iter().copied().filter(|name| unknown.is_empty() || !name.starts_with("towpath")).collect()
+    ways(shape)
+        .iter()
+        .copied()
+        .filter(|name| unknown.is_empty() || !name.starts_with("towpath"))
+        .collect()
 }
 
 /// A way over a corpus. It has to find what is in the corpus before anything is timed.
@@ -55,13 +71,23 @@ pub fn way(shape: &str, name: &str, corpus: &Corpus) -> Way {
     let dialect = corpus.messages[0].dialect;
     match name {
         "towpath by name" => towpath_by_name(shape, corpus),
-        "towpath typed, none falls back" => towpath_elsewhere(typed(shape, dialect), &Corpus::new("wide", corpus.messages.len())),
+        "towpath typed, none falls back" => towpath_elsewhere(
+            typed(shape, dialect),
+            &Corpus::new("wide", corpus.messages.len()),
+        ),
         "simd-json tape" => Box::new(peers::json::simd_json_tape()),
         "serde_json IgnoredAny" => Box::new(peers::json::serde_json_ignored),
         "serde derive" => Box::new(peers::json::serde_derive),
-        "prost structs" => checked(peers::canal_protobuf::prost_structs, peers::canal_protobuf::found, corpus),
+        "prost structs" => checked(
+            peers::canal_protobuf::prost_structs,
+            peers::canal_protobuf::found,
+            corpus,
+        ),
         "apache-avro" => checked(peers::dts_avro::values(), peers::dts_avro::found, corpus),
-        _ => towpath(options(shape, dialect, name).unwrap_or_else(|| panic!("no such way: {name}")), corpus),
+        _ => towpath(
+            options(shape, dialect, name).unwrap_or_else(|| panic!("no such way: {name}")),
+            corpus,
+        ),
     }
 }
 
@@ -75,12 +101,21 @@ pub fn decoder(options: Options) -> Decoder {
 
 /// towpath as its users call it: one batch in, one batch out. It has to decode the corpus without any error first.
 fn towpath(options: Options, corpus: &Corpus) -> Way {
-    let strict = decoder(Options { mode: Mode::FailFast, ..options.clone() });
-    let batch = strict.decode(&array(&corpus.messages)).unwrap_or_else(|error| panic!("{error}"));
+    let strict = decoder(Options {
+        mode: Mode::FailFast,
+        ..options.clone()
+    });
+    let batch = strict
+        .decode(&array(&corpus.messages))
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(batch.num_rows() as u64, corpus.truth.rows, "rows");
     check_images(&batch, &corpus.truth);
     let decoder = decoder(options);
-    Box::new(move |messages| drop(black_box(decoder.decode(messages).expect("it was decoded before"))))
+    Box::new(move |messages| {
+        drop(black_box(
+            decoder.decode(messages).expect("it was decoded before"),
+        ))
+    })
 }
 
 /// The same over other messages than those it is given, to stand in the same rounds as these.
@@ -93,20 +128,31 @@ fn towpath_elsewhere(options: Options, corpus: &Corpus) -> Way {
 /// beside which it stands, has checked that they decode.
 fn towpath_by_name(shape: &str, corpus: &Corpus) -> Way {
     let parts = dialects(corpus).into_iter().map(|dialect| {
-        let messages = array(corpus.messages.iter().filter(|message| message.dialect == dialect));
+        let messages = array(
+            corpus
+                .messages
+                .iter()
+                .filter(|message| message.dialect == dialect),
+        );
         (decoder(typed(shape, dialect)), messages)
     });
     let parts: Vec<(Decoder, BinaryArray)> = parts.collect();
     Box::new(move |_| {
         for (decoder, messages) in &parts {
-            drop(black_box(decoder.decode(messages).expect("auto has decoded it")));
+            drop(black_box(
+                decoder.decode(messages).expect("auto has decoded it"),
+            ));
         }
     })
 }
 
 /// Each once.
 fn dialects(corpus: &Corpus) -> Vec<&'static str> {
-    let mut dialects: Vec<_> = corpus.messages.iter().map(|message| message.dialect).collect();
+    let mut dialects: Vec<_> = corpus
+        .messages
+        .iter()
+        .map(|message| message.dialect)
+        .collect();
     dialects.sort_unstable();
     dialects.dedup();
     dialects
@@ -124,24 +170,60 @@ fn check_images(batch: &RecordBatch, truth: &Truth) {
 
 /// A column that is null in every row was asked for by a wrong name.
 fn check_names(batch: &RecordBatch) {
-    let Some(rows) = batch.column_by_name("after").and_then(|images| images.as_struct_opt()) else { return };
+    let Some(rows) = batch
+        .column_by_name("after")
+        .and_then(|images| images.as_struct_opt())
+    else {
+        return;
+    };
     for (field, column) in rows.fields().iter().zip(rows.columns()) {
-        assert!(column.null_count() < rows.len(), "{} is null in every row", field.name());
+        assert!(
+            column.null_count() < rows.len(),
+            "{} is null in every row",
+            field.name()
+        );
     }
 }
 
 /// Maps are only counted.
 fn sums(images: &ArrayRef, truth: &Sums) -> Sums {
     let count = images.len() - images.null_count();
-    let Some(rows) = images.as_struct_opt() else { return Sums { images: count, ..*truth } };
-    let ids = rows.column_by_name("id").expect("schemas here have it").as_primitive::<Int64Type>();
-    let totals = rows.column_by_name("total").expect("schemas here have it").as_primitive::<Decimal128Type>();
-    Sums { images: count, ids: ids.iter().flatten().sum(), cents: totals.iter().flatten().sum::<i128>() as i64 }
+    let Some(rows) = images.as_struct_opt() else {
+        return Sums {
+            images: count,
+            ..*truth
+        };
+    };
+    let ids = rows
+        .column_by_name("id")
+        .expect("schemas here have it")
+        .as_primitive::<Int64Type>();
+    let totals = rows
+        .column_by_name("total")
+        .expect("schemas here have it")
+        .as_primitive::<Decimal128Type>();
+    Sums {
+        images: count,
+        ids: ids.iter().flatten().sum(),
+        cents: totals.iter().flatten().sum::<i128>() as i64,
+    }
 }
 
 /// A peer that reads values, when it has read the right ones.
-fn checked(read: impl FnMut(&BinaryArray) + 'static, found: fn(&BinaryArray) -> (u64, i64, i64), corpus: &Corpus) -> Way {
-    let Truth { rows, before, after } = &corpus.truth;
-    assert_eq!(found(&array(&corpus.messages)), (*rows, before.ids, after.ids), "a peer's rows and ids");
+fn checked(
+    read: impl FnMut(&BinaryArray) + 'static,
+    found: fn(&BinaryArray) -> (u64, i64, i64),
+    corpus: &Corpus,
+) -> Way {
+    let Truth {
+        rows,
+        before,
+        after,
+    } = &corpus.truth;
+    assert_eq!(
+        found(&array(&corpus.messages)),
+        (*rows, before.ids, after.ids),
+        "a peer's rows and ids"
+    );
     Box::new(read)
 }

@@ -8,7 +8,12 @@ const NARROW: &str = "id bigint, status tinyint, total decimal(10,2), updated_at
 const THREE: &str = "id bigint, total decimal(10,2), updated_at timestamp";
 const VALUE: &str = "id bigint, total decimal(10,2), body string";
 /// The columns of `columns-N`, which take turns.
-const TURNS: [(&str, &str); 4] = [("id", "bigint"), ("total", "decimal(10,2)"), ("order_no", "string"), ("updated_at", "timestamp")];
+const TURNS: [(&str, &str); 4] = [
+    ("id", "bigint"),
+    ("total", "decimal(10,2)"),
+    ("order_no", "string"),
+    ("updated_at", "timestamp"),
+];
 
 /// None for a peer, which has no options.
 pub fn options(shape: &str, dialect: &str, way: &str) -> Option<Options> {
@@ -16,11 +21,26 @@ pub fn options(shape: &str, dialect: &str, way: &str) -> Option<Options> {
     Some(match way {
         "towpath typed" | "towpath typed, none falls back" => typed,
         "towpath auto" => self::typed(shape, "auto"),
-        "towpath after only" => Options { fields: names(&["op", "after", "event_time"]), ..typed },
-        "towpath default fields" => Options { fields: None, ..typed },
-        "towpath maps" => Options { schema: None, ..typed },
-        "towpath 3 of 12" => Options { schema: ddl(THREE), ..typed },
-        "towpath no templates" => Options { templates: false, ..typed },
+        "towpath after only" => Options {
+            fields: names(&["op", "after", "event_time"]),
+            ..typed
+        },
+        "towpath default fields" => Options {
+            fields: None,
+            ..typed
+        },
+        "towpath maps" => Options {
+            schema: None,
+            ..typed
+        },
+        "towpath 3 of 12" => Options {
+            schema: ddl(THREE),
+            ..typed
+        },
+        "towpath no templates" => Options {
+            templates: false,
+            ..typed
+        },
         _ => return None,
     })
 }
@@ -52,10 +72,15 @@ fn columns(shape: &str) -> String {
 
 /// Columns after the first of their kind have their place in their names.
 fn turns(count: usize) -> String {
-    let columns = TURNS.iter().cycle().take(count).enumerate().map(|(at, (name, kind))| match at {
-        0..4 => format!("{name} {kind}"),
-        _ => format!("{name}_{at} {kind}"),
-    });
+    let columns = TURNS
+        .iter()
+        .cycle()
+        .take(count)
+        .enumerate()
+        .map(|(at, (name, kind))| match at {
+            0..4 => format!("{name} {kind}"),
+            _ => format!("{name}_{at} {kind}"),
+        });
     columns.collect::<Vec<_>>().join(", ")
 }
 

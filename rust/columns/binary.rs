@@ -30,8 +30,15 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
         self.scratch.clear();
         stored_bytes(value, context, &mut self.scratch)?;
         // Native bytes are WKB without MySQL's SRID prefix.
-        let is_geometry = is_written_as_text(value) && context.declared().is_some_and(|declared| declared.family == TypeFamily::Geometry);
-        let bytes = if is_geometry { stored_geometry(&self.scratch, value)?.1 } else { &self.scratch };
+        let is_geometry = is_written_as_text(value)
+            && context
+                .declared()
+                .is_some_and(|declared| declared.family == TypeFamily::Geometry);
+        let bytes = if is_geometry {
+            stored_geometry(&self.scratch, value)?.1
+        } else {
+            &self.scratch
+        };
         self.bytes.push(bytes)
     }
 
@@ -70,10 +77,16 @@ fn is_written_as_text(value: &Value<'_>) -> bool {
 
 /// Splits what MySQL stores of a geometry into its SRID and its WKB. The WKB begins with its byte order and its type, which no WKT has
 /// there: producers write the one or the other.
-fn stored_geometry<'b>(stored: &'b [u8], value: &Value<'_>) -> Result<(&'b [u8; SRID_LENGTH], &'b [u8])> {
+fn stored_geometry<'b>(
+    stored: &'b [u8],
+    value: &Value<'_>,
+) -> Result<(&'b [u8; SRID_LENGTH], &'b [u8])> {
     match stored.split_first_chunk() {
         Some((srid, wkb @ [0 | 1, _, _, _, _, ..])) => Ok((srid, wkb)),
-        _ => Err(conversion_fault(value, ParseError::Type, "geometry as MySQL stores it").because("if it is WKT, ask string".into())),
+        _ => Err(
+            conversion_fault(value, ParseError::Type, "geometry as MySQL stores it")
+                .because("if it is WKT, ask string".into()),
+        ),
     }
 }
 
@@ -85,16 +98,26 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
             out.extend_from_slice(bytes);
             return Ok(());
         }
-        Value::Unread(Unread { kind: Kind::Encoding, bytes, .. }) => {
+        Value::Unread(Unread {
+            kind: Kind::Encoding,
+            bytes,
+            ..
+        }) => {
             out.extend_from_slice(bytes);
             return Ok(());
         }
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(conversion_fault(value, ParseError::Type, "binary")),
     };
-    if let Some(form) = context.binary_text().filter(|_| !matches!(value, Value::Number(_)) && !has_characters(declared)) {
+    if let Some(form) = context
+        .binary_text()
+        .filter(|_| !matches!(value, Value::Number(_)) && !has_characters(declared))
+    {
         if context.may_be_bits(&text) {
-            let what = format!("{} may be base64 or the number of a bit column: column_types can tell", excerpt(&text));
+            let what = format!(
+                "{} may be base64 or the number of a bit column: column_types can tell",
+                excerpt(&text)
+            );
             return Err(Fault::new(Kind::Type, what));
         }
         out.extend_from_slice(&form.read(&text)?);
@@ -102,18 +125,31 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
         return Ok(());
     }
     match declared.map(|declared| declared.family) {
-        Some(TypeFamily::Bit) => bit_bytes(value, &text, declared.and_then(DeclaredType::length), context.declares_lengths, out),
+        Some(TypeFamily::Bit) => bit_bytes(
+            value,
+            &text,
+            declared.and_then(DeclaredType::length),
+            context.declares_lengths,
+            out,
+        ),
         Some(TypeFamily::Binary) => {
             latin1(&text, out)?;
             pad_binary(context, out);
             Ok(())
         }
-        Some(TypeFamily::Text | TypeFamily::Characters | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json) => {
+        Some(
+            TypeFamily::Text
+            | TypeFamily::Characters
+            | TypeFamily::Enum
+            | TypeFamily::Set
+            | TypeFamily::Json,
+        ) => {
             out.extend_from_slice(text.as_bytes());
             Ok(())
         }
         Some(TypeFamily::Blob | TypeFamily::Geometry | TypeFamily::Unknown) | None
-            if !matches!(value, Value::Number(_)) && context.format != ValueFormat::BytesAndNumbers =>
+            if !matches!(value, Value::Number(_))
+                && context.format != ValueFormat::BytesAndNumbers =>
         {
             latin1(&text, out)
         }
@@ -130,13 +166,21 @@ fn has_characters(declared: Option<&DeclaredType>) -> bool {
 /// Restores the trailing zero bytes of a `binary(n)`, which producers strip. Without a length it is `binary(1)`.
 fn pad_binary(context: &Context, out: &mut Vec<u8>) {
     let default = usize::from(context.declares_lengths);
-    let declared = context.declared().filter(|declared| declared.family == TypeFamily::Binary);
+    let declared = context
+        .declared()
+        .filter(|declared| declared.family == TypeFamily::Binary);
     let length = declared.map_or(0, |declared| declared.length().unwrap_or(default));
     out.resize(out.len().max(length.min(u8::MAX.into())), 0);
 }
 
 /// Bytes of a `bit(n)`, big-endian.
-fn bit_bytes(value: &Value<'_>, text: &str, width: Option<usize>, default_is_one: bool, out: &mut Vec<u8>) -> Result<()> {
+fn bit_bytes(
+    value: &Value<'_>,
+    text: &str,
+    width: Option<usize>,
+    default_is_one: bool,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let width = width.or(default_is_one.then_some(1)).ok_or_else(|| {
         Fault::new(
             Kind::Type,
@@ -145,9 +189,17 @@ fn bit_bytes(value: &Value<'_>, text: &str, width: Option<usize>, default_is_one
     })?;
     let target = || format!("bit({width})");
     let number = integer(text).map_err(|error| conversion_fault(value, error, &target()))?;
-    let number = u64::try_from(number).ok().filter(|number| width >= 64 || number >> width == 0);
-    let bytes = number.ok_or_else(|| conversion_fault(value, ParseError::Range, &target()))?.to_be_bytes();
-    out.extend_from_slice(bytes.get(8usize.saturating_sub(width.div_ceil(8))..).unwrap_or_default());
+    let number = u64::try_from(number)
+        .ok()
+        .filter(|number| width >= 64 || number >> width == 0);
+    let bytes = number
+        .ok_or_else(|| conversion_fault(value, ParseError::Range, &target()))?
+        .to_be_bytes();
+    out.extend_from_slice(
+        bytes
+            .get(8usize.saturating_sub(width.div_ceil(8))..)
+            .unwrap_or_default(),
+    );
     Ok(())
 }
 
@@ -160,7 +212,13 @@ fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     out.reserve(text.len());
     for c in text.chars() {
         let byte = u8::try_from(u32::from(c)).map_err(|_| {
-            Fault::new(Kind::Encoding, format!("{} has the character {c:?}, which is not a byte (U+0000 to U+00FF)", excerpt(text)))
+            Fault::new(
+                Kind::Encoding,
+                format!(
+                    "{} has the character {c:?}, which is not a byte (U+0000 to U+00FF)",
+                    excerpt(text)
+                ),
+            )
         })?;
         out.push(byte);
     }
@@ -184,15 +242,28 @@ pub(super) struct Geometries {
 
 impl Geometries {
     pub fn new(fields: Fields) -> Self {
-        Geometries { fields, srids: Vec::new(), wkbs: Bytes::default(), nulls: Nulls::default(), scratch: Vec::new() }
+        Geometries {
+            fields,
+            srids: Vec::new(),
+            wkbs: Bytes::default(),
+            nulls: Nulls::default(),
+            scratch: Vec::new(),
+        }
     }
 }
 
 impl ColumnBuilder for Geometries {
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         self.scratch.clear();
-        if context.by_message.as_ref().is_some_and(|declared| declared.encoding == Encoding::Wkb) {
-            return Err(Fault::new(Kind::Type, "the message does not carry the geometry's SRID; ask binary"));
+        if context
+            .by_message
+            .as_ref()
+            .is_some_and(|declared| declared.encoding == Encoding::Wkb)
+        {
+            return Err(Fault::new(
+                Kind::Type,
+                "the message does not carry the geometry's SRID; ask binary",
+            ));
         }
         stored_bytes(value, context, &mut self.scratch)?;
         let (srid, wkb) = match self.scratch.split_first_chunk() {
@@ -223,8 +294,14 @@ impl ColumnBuilder for Geometries {
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let srids = std::mem::take(&mut self.srids);
         let nulls = self.nulls.finish_with_parent(srids.len(), parent);
-        let arrays: Vec<ArrayRef> =
-            vec![Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?), self.wkbs.finish_binary(nulls.as_ref())?];
-        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
+        let arrays: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?),
+            self.wkbs.finish_binary(nulls.as_ref())?,
+        ];
+        Ok(Arc::new(StructArray::try_new(
+            self.fields.clone(),
+            arrays,
+            nulls,
+        )?))
     }
 }

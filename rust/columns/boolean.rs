@@ -34,10 +34,17 @@ fn boolean(text: &str) -> Result<bool, ParseError> {
 
 impl ColumnBuilder for Booleans {
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        const SPELLINGS: [(&[u8], Option<bool>); 5] =
-            [(b"\"0\"", Some(false)), (b"\"1\"", Some(true)), (b"false", Some(false)), (b"true", Some(true)), (b"null", None)];
+        const SPELLINGS: [(&[u8], Option<bool>); 5] = [
+            (b"\"0\"", Some(false)),
+            (b"\"1\"", Some(true)),
+            (b"false", Some(false)),
+            (b"true", Some(true)),
+            (b"null", None),
+        ];
         let rest = text.get(at..)?;
-        let (spelling, value) = SPELLINGS.iter().find(|(spelling, _)| rest.starts_with(spelling))?;
+        let (spelling, value) = SPELLINGS
+            .iter()
+            .find(|(spelling, _)| rest.starts_with(spelling))?;
         match value {
             Some(value) => self.values.push(*value),
             None => self.push_nulls(1),
@@ -48,7 +55,8 @@ impl ColumnBuilder for Booleans {
     fn push(&mut self, value: &Value<'_>, _: &Context) -> Result<()> {
         self.values.push(match value {
             Value::Bool(raw) => *raw == "true",
-            other => scalar(other, boolean)?.map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))?,
+            other => scalar(other, boolean)?
+                .map_err(|error| conversion_fault(value, error, "boolean (0 or 1)"))?,
         });
         Ok(())
     }
@@ -70,6 +78,9 @@ impl ColumnBuilder for Booleans {
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
         let nulls = self.nulls.finish_with_parent(values.len(), parent);
-        Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
+        Ok(Arc::new(BooleanArray::new(
+            BooleanBuffer::from(values),
+            nulls,
+        )))
     }
 }

@@ -29,13 +29,21 @@ pub(crate) struct Bytes<O: OffsetSizeTrait> {
 
 impl<O: OffsetSizeTrait> Default for Bytes<O> {
     fn default() -> Self {
-        Bytes { bytes: Vec::new(), offsets: vec![O::default()], nulls: Nulls::default() }
+        Bytes {
+            bytes: Vec::new(),
+            offsets: vec![O::default()],
+            nulls: Nulls::default(),
+        }
     }
 }
 
 impl<O: OffsetSizeTrait> Bytes<O> {
     /// Maximum bytes that the offset type can address.
-    const LIMIT: usize = if O::IS_LARGE { usize::MAX >> 1 } else { i32::MAX as usize };
+    const LIMIT: usize = if O::IS_LARGE {
+        usize::MAX >> 1
+    } else {
+        i32::MAX as usize
+    };
 
     /// Number of values.
     #[inline]
@@ -63,7 +71,8 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.check_capacity(values.len())?;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(values);
-        self.offsets.extend(ends.iter().map(|end| O::usize_as(start + end)));
+        self.offsets
+            .extend(ends.iter().map(|end| O::usize_as(start + end)));
         Ok(())
     }
 
@@ -71,7 +80,8 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     pub fn push_unescaped(&mut self, raw: &str) -> Result<()> {
         self.check_capacity(raw.len())?;
         let start = self.bytes.len();
-        let unescaped = escape::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
+        let unescaped =
+            escape::unescape(raw, |piece| self.bytes.extend_from_slice(piece.as_bytes()));
         unescaped.inspect_err(|_| self.bytes.truncate(start))?;
         self.end_value();
         Ok(())
@@ -83,7 +93,9 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     /// short.
     #[inline]
     pub fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let Some(block) = text.get(at..)?.first_chunk::<32>() else { return self.read_long(text, at, at) };
+        let Some(block) = text.get(at..)?.first_chunk::<32>() else {
+            return self.read_long(text, at, at);
+        };
         let special = json::special_in_32(block);
         if special == 0 {
             return self.read_long(text, at, at + block.len());
@@ -119,7 +131,9 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     #[inline(never)]
     fn read_long(&mut self, text: &[u8], at: usize, from: usize) -> Option<usize> {
         let end = json::special(text, from);
-        let string = text.get(at..end).filter(|string| text.get(end) == Some(&b'"') && self.has_capacity(string.len()))?;
+        let string = text
+            .get(at..end)
+            .filter(|string| text.get(end) == Some(&b'"') && self.has_capacity(string.len()))?;
         self.bytes.extend_from_slice(string);
         self.end_value();
         Some(end)
@@ -138,7 +152,10 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     }
 
     pub fn too_large() -> String {
-        format!("the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type", Self::LIMIT)
+        format!(
+            "the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type",
+            Self::LIMIT
+        )
     }
 
     #[inline]
@@ -151,7 +168,11 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     #[inline]
     pub fn pad(&mut self, count: usize) {
         let end = O::usize_as(self.bytes.len());
-        if count == 1 { self.offsets.push(end) } else { self.offsets.resize(self.offsets.len() + count, end) }
+        if count == 1 {
+            self.offsets.push(end)
+        } else {
+            self.offsets.resize(self.offsets.len() + count, end)
+        }
     }
 
     /// Returns the bytes of the values and their offsets.
@@ -168,20 +189,32 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     #[inline]
     pub fn truncate(&mut self, rows: usize) {
         self.offsets.truncate(rows + 1);
-        self.bytes.truncate(self.offsets.last().map_or(0, |end| end.as_usize()));
+        self.bytes
+            .truncate(self.offsets.last().map_or(0, |end| end.as_usize()));
         self.nulls.truncate(rows);
     }
 
     /// Copies these values and the overlay's values of the base, each to its row.
-    #[allow(clippy::indexing_slicing, reason = "rows of an overlay are rows of its arrays")]
-    fn merge<T: FromBytes<Offset = O>>(&self, base: &GenericByteArray<T>, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "rows of an overlay are rows of its arrays"
+    )]
+    fn merge<T: FromBytes<Offset = O>>(
+        &self,
+        base: &GenericByteArray<T>,
+        overlay: &Overlay<'_>,
+    ) -> Result<ArrayRef, ArrowError> {
         let own = T::whole(&self.bytes).ok_or_else(no_text)?;
         let mut merged = GenericByteBuilder::<T>::with_capacity(overlay.len(), self.bytes.len());
         for (row, origin) in overlay.origins() {
             merged.append_nulls(row - merged.len());
             let value = match origin {
                 Origin::Base(at) => base.value(at),
-                Origin::Own(at) => T::part(own, self.offsets[at].as_usize()..self.offsets[at + 1].as_usize()).ok_or_else(no_text)?,
+                Origin::Own(at) => T::part(
+                    own,
+                    self.offsets[at].as_usize()..self.offsets[at + 1].as_usize(),
+                )
+                .ok_or_else(no_text)?,
             };
             let length = AsRef::<[u8]>::as_ref(value).len();
             if merged.values_slice().len().saturating_add(length) > Self::LIMIT {
@@ -215,7 +248,10 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     }
 
     /// Finishes the array of an overlay.
-    pub fn finish_over<T: FromBytes<Offset = O>>(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
+    pub fn finish_over<T: FromBytes<Offset = O>>(
+        &mut self,
+        overlay: &Overlay<'_>,
+    ) -> Result<ArrayRef, ArrowError> {
         // Values that are all these need no copy, if Arrow is quick to check them.
         let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes, self.len());
         match overlay.base.as_bytes_opt::<T>().filter(|_| !keeps_values) {
@@ -233,7 +269,10 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         }
     }
 
-    fn array<T: FromBytes<Offset = O>>(&mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    fn array<T: FromBytes<Offset = O>>(
+        &mut self,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, ArrowError> {
         let Bytes { bytes, offsets, .. } = std::mem::take(self);
         T::array(bytes, offsets, nulls)
     }
@@ -257,14 +296,24 @@ pub(crate) trait FromBytes: ByteArrayType + Sized {
     fn part(whole: &Self::Native, range: Range<usize>) -> Option<&Self::Native>;
 
     /// Values without a quick check are checked here, and given to Arrow's builder, which takes text.
-    fn array(bytes: Vec<u8>, offsets: Vec<Self::Offset>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    fn array(
+        bytes: Vec<u8>,
+        offsets: Vec<Self::Offset>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, ArrowError> {
         if Self::has_quick_check(&bytes, offsets.len()) {
-            return Ok(Arc::new(GenericByteArray::<Self>::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), nulls)?));
+            return Ok(Arc::new(GenericByteArray::<Self>::try_new(
+                OffsetBuffer::new(offsets.into()),
+                Buffer::from_vec(bytes),
+                nulls,
+            )?));
         }
         let whole = Self::whole(&bytes).ok_or_else(no_text)?;
         let mut values = GenericByteBuilder::<Self>::with_capacity(offsets.len(), bytes.len());
         for (start, end) in offsets.iter().zip(offsets.iter().skip(1)) {
-            values.append_value(Self::part(whole, start.as_usize()..end.as_usize()).ok_or_else(no_text)?);
+            values.append_value(
+                Self::part(whole, start.as_usize()..end.as_usize()).ok_or_else(no_text)?,
+            );
         }
         with_nulls(Arc::new(values.finish()), nulls)
     }
@@ -303,7 +352,9 @@ const SHORT: usize = 48;
 
 /// The array with more nulls.
 fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-    nulls.map_or(Ok(array.clone()), |nulls| nullif(&array, &BooleanArray::new(!nulls.inner(), None)))
+    nulls.map_or(Ok(array.clone()), |nulls| {
+        nullif(&array, &BooleanArray::new(!nulls.inner(), None))
+    })
 }
 
 #[cold]
@@ -318,7 +369,11 @@ mod tests {
     #[test]
     fn arrays_of_texts_have_their_values_and_nulls() {
         let long = "中文".repeat(100);
-        for texts in [["a", "", "zwölf", &long], ["a", "", "zwölf", "中文"], ["a", "", "twelve", "text"]] {
+        for texts in [
+            ["a", "", "zwölf", &long],
+            ["a", "", "zwölf", "中文"],
+            ["a", "", "twelve", "text"],
+        ] {
             let (mut bytes, mut expected) = (Bytes::<i32>::default(), Vec::new());
             for at in 0..40 {
                 let text = Some(texts[at % 4]).filter(|_| at % 7 > 0);
@@ -330,7 +385,10 @@ mod tests {
             }
             let parent = NullBuffer::from_iter((0..40).map(|at| at % 3 > 0));
             let found = bytes.finish_text(Some(&parent)).unwrap();
-            assert_eq!(found.as_string::<i32>(), &GenericStringArray::<i32>::from(expected));
+            assert_eq!(
+                found.as_string::<i32>(),
+                &GenericStringArray::<i32>::from(expected)
+            );
         }
     }
 

@@ -9,7 +9,9 @@ use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, ValueOptions, ZeroDate, conversion_fault, scalar, spell};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::mysql::number::{Around, ParseError, Window, text_of, window_of};
-use crate::mysql::temporal::{DateTimeText, TimeText, UsualDateTime, in_calendar, parse_time, usual_date};
+use crate::mysql::temporal::{
+    DateTimeText, TimeText, UsualDateTime, in_calendar, parse_time, usual_date,
+};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
 
@@ -25,7 +27,9 @@ fn temporal<N>(
     native: impl Fn(&Value<'_>) -> Result<N, ParseError>,
 ) -> Result<Option<N>> {
     let converted = match value {
-        Value::Date(_) | Value::DateTime(_) | Value::Timestamp(_) | Value::Time(_) => native(value).map(Some),
+        Value::Date(_) | Value::DateTime(_) | Value::Timestamp(_) | Value::Time(_) => {
+            native(value).map(Some)
+        }
         other => scalar(other, text)?,
     };
     converted.map_err(|error| conversion_fault(value, error, &spell(target)))
@@ -33,7 +37,13 @@ fn temporal<N>(
 
 /// Creates a builder of dates.
 pub(super) fn dates(options: &ValueOptions) -> Box<dyn ColumnBuilder> {
-    primitives::<Date32Type, _>(DataType::Date32, Dates { zone: options.zone.clone(), zero_date: options.zero_date })
+    primitives::<Date32Type, _>(
+        DataType::Date32,
+        Dates {
+            zone: options.zone.clone(),
+            zero_date: options.zero_date,
+        },
+    )
 }
 
 struct Dates {
@@ -44,7 +54,11 @@ struct Dates {
 
 /// Applies the policy for zero dates.
 fn zero_date_value<N>(zero_date: ZeroDate) -> Result<Option<N>, ParseError> {
-    if zero_date == ZeroDate::Error { Err(ParseError::Range) } else { Ok(None) }
+    if zero_date == ZeroDate::Error {
+        Err(ParseError::Range)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Days since the epoch. Rejects a time of day other than midnight, which would be lost.
@@ -52,7 +66,11 @@ fn zero_date_value<N>(zero_date: ZeroDate) -> Result<Option<N>, ParseError> {
 fn days(parsed: &DateTimeText) -> Result<i32, ParseError> {
     let days = parsed.days()?;
     let is_midnight = (parsed.hour, parsed.minute, parsed.second, parsed.nanos) == (0, 0, 0, 0);
-    if is_midnight && parsed.offset.is_none() { Ok(days) } else { Err(ParseError::Range) }
+    if is_midnight && parsed.offset.is_none() {
+        Ok(days)
+    } else {
+        Err(ParseError::Range)
+    }
 }
 
 impl Convert<Date32Type> for Dates {
@@ -75,13 +93,21 @@ impl Convert<Date32Type> for Dates {
     }
 
     fn native(&self, value: &Value<'_>) -> Option<i32> {
-        if let Value::Date(days) = value { Some(*days) } else { None }
+        if let Value::Date(days) = value {
+            Some(*days)
+        } else {
+            None
+        }
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<i32>> {
         let text = |text: &str| {
             let parsed = DateTimeText::parse(text)?;
-            if parsed.is_zero() { zero_date_value(self.zero_date) } else { days(&parsed).map(Some) }
+            if parsed.is_zero() {
+                zero_date_value(self.zero_date)
+            } else {
+                days(&parsed).map(Some)
+            }
         };
         temporal(value, &DataType::Date32, text, |value| match value {
             Value::Date(days) => Ok(*days),
@@ -91,7 +117,11 @@ impl Convert<Date32Type> for Dates {
             Value::Timestamp(micros) => {
                 let local = self.zone.local(micros.div_euclid(1_000_000))?;
                 let is_midnight = local % 86_400 == 0 && micros % 1_000_000 == 0;
-                if is_midnight { i32::try_from(local / 86_400).map_err(|_| ParseError::Range) } else { Err(ParseError::Range) }
+                if is_midnight {
+                    i32::try_from(local / 86_400).map_err(|_| ParseError::Range)
+                } else {
+                    Err(ParseError::Range)
+                }
             }
             Value::DateTime(_) => Err(ParseError::Range),
             _ => Err(ParseError::Type),
@@ -100,9 +130,17 @@ impl Convert<Date32Type> for Dates {
 }
 
 /// Creates a builder of timestamps: instants if `zone` is given, else local date-times.
-pub(super) fn timestamps<T: ArrowTimestampType>(zone: Option<Arc<str>>, options: &ValueOptions) -> Box<dyn ColumnBuilder> {
+pub(super) fn timestamps<T: ArrowTimestampType>(
+    zone: Option<Arc<str>>,
+    options: &ValueOptions,
+) -> Box<dyn ColumnBuilder> {
     let (is_instant, data_type) = (zone.is_some(), DataType::Timestamp(T::UNIT, zone));
-    let convert = Timestamps { data_type: data_type.clone(), default_zone: options.zone.clone(), is_instant, zero_date: options.zero_date };
+    let convert = Timestamps {
+        data_type: data_type.clone(),
+        default_zone: options.zone.clone(),
+        is_instant,
+        zero_date: options.zero_date,
+    };
     primitives::<T, _>(data_type, convert)
 }
 
@@ -135,13 +173,20 @@ fn units<T: ArrowTimestampType>(seconds: i64, nanos: u32) -> Result<i64, ParseEr
     match seconds.checked_mul(units_per_second) {
         Some(units) => units.checked_add(fraction).ok_or(ParseError::Range),
         // The earliest nanosecond timestamps: the whole second does not fit, but the sum does.
-        None => i64::try_from(i128::from(seconds) * i128::from(units_per_second) + i128::from(fraction)).map_err(|_| ParseError::Range),
+        None => {
+            i64::try_from(i128::from(seconds) * i128::from(units_per_second) + i128::from(fraction))
+                .map_err(|_| ParseError::Range)
+        }
     }
 }
 
 impl Timestamps {
     #[inline(always)]
-    fn parsed_units<T: ArrowTimestampType>(&self, parsed: &DateTimeText, zone: &Zone) -> Result<i64, ParseError> {
+    fn parsed_units<T: ArrowTimestampType>(
+        &self,
+        parsed: &DateTimeText,
+        zone: &Zone,
+    ) -> Result<i64, ParseError> {
         units::<T>(seconds_of(parsed, zone, self.is_instant)?, parsed.nanos)
     }
 
@@ -149,8 +194,11 @@ impl Timestamps {
     #[inline(always)]
     fn usual_value<T: ArrowTimestampType>(&self, window: &Window) -> Option<(i64, usize)> {
         let usual = UsualDateTime::prefix(window)?;
-        let needs_no_rules = matches!(self.default_zone, Zone::Utc) || usual.is_utc == self.is_instant;
-        let units = units::<T>(usual.seconds, usual.nanos).ok().filter(|_| needs_no_rules)?;
+        let needs_no_rules =
+            matches!(self.default_zone, Zone::Utc) || usual.is_utc == self.is_instant;
+        let units = units::<T>(usual.seconds, usual.nanos)
+            .ok()
+            .filter(|_| needs_no_rules)?;
         Some((units, usual.length))
     }
 
@@ -158,7 +206,10 @@ impl Timestamps {
     fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
         match value {
             Value::Zoned(zoned) if self.is_instant => match Zone::parse(zoned.zone) {
-                None => Err(Fault::new(Kind::Type, format!("{} is not a known time zone", excerpt(zoned.zone)))),
+                None => Err(Fault::new(
+                    Kind::Type,
+                    format!("{} is not a known time zone", excerpt(zoned.zone)),
+                )),
                 zone => Ok(zone),
             },
             _ => Ok(None),
@@ -189,7 +240,10 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
         // A zero date is none of the calendar.
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
-        Some((self.parsed_units::<T>(&parsed, &self.default_zone).ok()?, length))
+        Some((
+            self.parsed_units::<T>(&parsed, &self.default_zone).ok()?,
+            length,
+        ))
     }
 
     /// Text that needs no look at a zone's rules.
@@ -206,8 +260,14 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     fn native(&self, value: &Value<'_>) -> Option<i64> {
         match (value, self.is_instant) {
-            (Value::DateTime(micros), false) | (Value::Timestamp(micros), true) if T::UNIT == TimeUnit::Microsecond => Some(*micros),
-            (Value::DateTime(_), false) | (Value::Timestamp(_), true) => self.native_units::<T>(value).ok(),
+            (Value::DateTime(micros), false) | (Value::Timestamp(micros), true)
+                if T::UNIT == TimeUnit::Microsecond =>
+            {
+                Some(*micros)
+            }
+            (Value::DateTime(_), false) | (Value::Timestamp(_), true) => {
+                self.native_units::<T>(value).ok()
+            }
             _ => None,
         }
     }
@@ -217,23 +277,45 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         let zone = named.as_ref().unwrap_or(&self.default_zone);
         let text = |text: &str| {
             let parsed = DateTimeText::parse(text)?;
-            if parsed.is_zero() { zero_date_value(self.zero_date) } else { self.parsed_units::<T>(&parsed, zone).map(Some) }
+            if parsed.is_zero() {
+                zero_date_value(self.zero_date)
+            } else {
+                self.parsed_units::<T>(&parsed, zone).map(Some)
+            }
         };
-        let converted = temporal(value, &self.data_type, text, |value| self.native_units::<T>(value));
-        converted.map_err(|fault| if self.is_instant { with_change(fault, value, zone, named.is_some()) } else { fault })
+        let converted = temporal(value, &self.data_type, text, |value| {
+            self.native_units::<T>(value)
+        });
+        converted.map_err(|fault| {
+            if self.is_instant {
+                with_change(fault, value, zone, named.is_some())
+            } else {
+                fault
+            }
+        })
     }
 }
 
 /// Adds to the fault of a local time that a change of the clock skips or repeats, and what decides.
 #[cold]
 fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> Fault {
-    let of_text = |text: &str| DateTimeText::parse(text).ok().filter(|parsed| parsed.offset.is_none())?.seconds().ok();
+    let of_text = |text: &str| {
+        DateTimeText::parse(text)
+            .ok()
+            .filter(|parsed| parsed.offset.is_none())?
+            .seconds()
+            .ok()
+    };
     let local = match value {
         Value::DateTime(micros) => Some(micros.div_euclid(1_000_000)),
         Value::Date(days) => Some(i64::from(*days) * 86_400),
         value => value.text().ok().and_then(|text| of_text(&text)),
     };
-    let cure = if is_named { "" } else { "set time_zone to the zone in which the producer writes, or " };
+    let cure = if is_named {
+        ""
+    } else {
+        "set time_zone to the zone in which the producer writes, or "
+    };
     match local.and_then(|local| zone.change_at(local)) {
         Some(change) => fault.because(format!("{change}; {cure}request timestamp_ntz or string")),
         None => fault,
@@ -269,7 +351,11 @@ impl Times {
     fn units<T: ArrowPrimitiveType>(&self, time: i64) -> Result<i64, ParseError> {
         let of_day = matches!(T::DATA_TYPE, DataType::Time64(_));
         let fits = time % self.micros == 0 && (!of_day || (0..MICROS_PER_DAY).contains(&time));
-        if fits { Ok(time / self.micros * self.per_micro) } else { Err(ParseError::Range) }
+        if fits {
+            Ok(time / self.micros * self.per_micro)
+        } else {
+            Err(ParseError::Range)
+        }
     }
 }
 
@@ -278,14 +364,23 @@ impl<T: ArrowPrimitiveType<Native = i64>> Convert<T> for Times {
 
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
         let (time, length) = TimeText::prefix(window).ok()?;
-        Some((time.micros().and_then(|micros| self.units::<T>(micros)).ok()?, length))
+        Some((
+            time.micros()
+                .and_then(|micros| self.units::<T>(micros))
+                .ok()?,
+            length,
+        ))
     }
 
     fn convert(&self, value: &Value<'_>, _: &Context) -> Result<Option<i64>> {
         temporal(
             value,
             &T::DATA_TYPE,
-            |text| parse_time(text).and_then(|time| self.units::<T>(time)).map(Some),
+            |text| {
+                parse_time(text)
+                    .and_then(|time| self.units::<T>(time))
+                    .map(Some)
+            },
             |value| match value {
                 Value::Time(time) => self.units::<T>(*time),
                 _ => Err(ParseError::Type),

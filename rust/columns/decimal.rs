@@ -7,7 +7,8 @@ use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, conversion_fault, is_text, scalar};
 use crate::error::Result;
 use crate::mysql::number::{
-    Around, FromI64, ParseError, Unscaled, Window, decimal, decimal_prefix, fits, usual_decimal, usual_whole_decimal,
+    Around, FromI64, ParseError, Unscaled, Window, decimal, decimal_prefix, fits, usual_decimal,
+    usual_whole_decimal,
 };
 use crate::value::Value;
 
@@ -19,9 +20,14 @@ where
 {
     if precision == 0 || precision > T::MAX_PRECISION || scale > precision as i8 || scale < 0 {
         let max = T::MAX_PRECISION;
-        return Err(format!("decimal({precision},{scale}): the precision must be from 1 to {max}, the scale from 0 to the precision"));
+        return Err(format!(
+            "decimal({precision},{scale}): the precision must be from 1 to {max}, the scale from 0 to the precision"
+        ));
     }
-    Ok(primitives::<T, _>(T::TYPE_CONSTRUCTOR(precision, scale), Decimals { precision, scale }))
+    Ok(primitives::<T, _>(
+        T::TYPE_CONSTRUCTOR(precision, scale),
+        Decimals { precision, scale },
+    ))
 }
 
 struct Decimals {
@@ -58,18 +64,27 @@ where
         let Decimals { precision, scale } = *self;
         match value {
             Value::Unscaled(number) => return Ok(Some(T::Native::from_i64(*number))),
-            Value::Scaled(number, of) if *of == scale as u32 && fits(*number, precision) => return Ok(Some(T::Native::from_i64(*number))),
+            Value::Scaled(number, of) if *of == scale as u32 && fits(*number, precision) => {
+                return Ok(Some(T::Native::from_i64(*number)));
+            }
             _ => {}
         }
         let parse = |text: &str| decimal::<T::Native>(text, precision, scale);
-        let is_label = scale == 0 && is_text(value) && context.is_enum_or_set() && context.is_label(value);
-        let parsed = match if is_label { Err(ParseError::Type) } else { scalar(value, parse)? } {
+        let is_label =
+            scale == 0 && is_text(value) && context.is_enum_or_set() && context.is_label(value);
+        let parsed = match if is_label {
+            Err(ParseError::Type)
+        } else {
+            scalar(value, parse)?
+        } {
             Err(ParseError::Type) if scale == 0 => match label_number(value, context) {
                 Some(number) => parse(&number.to_string()),
                 None => Err(ParseError::Type),
             },
             other => other,
         };
-        parsed.map(Some).map_err(|error| conversion_fault(value, error, &format!("decimal({precision},{scale})")))
+        parsed.map(Some).map_err(|error| {
+            conversion_fault(value, error, &format!("decimal({precision},{scale})"))
+        })
     }
 }

@@ -76,15 +76,23 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub fn new(column: usize, envelope: &Envelope<'_>, types: &DeclaredTypes, options: &ValueOptions) -> Self {
+    pub fn new(
+        column: usize,
+        envelope: &Envelope<'_>,
+        types: &DeclaredTypes,
+        options: &ValueOptions,
+    ) -> Self {
         let (quirks, block) = (envelope.quirks, envelope.types);
         Context {
-            by_message: block.and_then(|block| types.of_column(block, column)).cloned(),
+            by_message: block
+                .and_then(|block| types.of_column(block, column))
+                .cloned(),
             by_user: options.declared.clone(),
             labels: options.labels.clone(),
             binary: options.binary,
             format: quirks.format,
-            declares_lengths: quirks.declares_lengths && block.is_some_and(|block| types.has_lengths(block)),
+            declares_lengths: quirks.declares_lengths
+                && block.is_some_and(|block| types.has_lengths(block)),
         }
     }
 
@@ -95,20 +103,30 @@ impl Context {
     }
 
     fn is_enum_or_set(&self) -> bool {
-        self.declared().is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
+        self.declared()
+            .is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
     }
 
     /// The labels that the user configured, else those that the message declares.
     fn labels(&self) -> &[String] {
-        if self.labels.is_empty() { self.declared().map_or(&[], |declared| &declared.labels) } else { &self.labels }
+        if self.labels.is_empty() {
+            self.declared().map_or(&[], |declared| &declared.labels)
+        } else {
+            &self.labels
+        }
     }
 
     /// Whether what the fast path of a column of this type accepts is converted alike by [`ColumnBuilder::append`].
     pub fn has_fast_path(&self, data_type: &DataType) -> bool {
         // Maxwell writes JSON texts without their quotes, and decimals with exponents.
-        let is_maxwells = |family| self.format == ValueFormat::Base64AndJson && matches!(family, TypeFamily::Json | TypeFamily::Decimal);
+        let is_maxwells = |family| {
+            self.format == ValueFormat::Base64AndJson
+                && matches!(family, TypeFamily::Json | TypeFamily::Decimal)
+        };
         match (data_type, self.declared()) {
-            (DataType::Utf8 | DataType::LargeUtf8, Some(declared)) => !text::needs_conversion(declared) && !is_maxwells(declared.family),
+            (DataType::Utf8 | DataType::LargeUtf8, Some(declared)) => {
+                !text::needs_conversion(declared) && !is_maxwells(declared.family)
+            }
             (DataType::Utf8 | DataType::LargeUtf8, None) => self.labels.is_empty(),
             (DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0), _) => !self.is_enum_or_set(),
             (other, _) => !other.is_integer() || !self.is_enum_or_set(),
@@ -119,7 +137,9 @@ impl Context {
     pub fn binary_text(&self) -> Option<BinaryText> {
         match self.format {
             ValueFormat::Text | ValueFormat::TextAndLabels => self.binary,
-            ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => self.binary.or(Some(BinaryText::Base64)),
+            ValueFormat::Base64 | ValueFormat::Base64AndJson | ValueFormat::Base64AndNumbers => {
+                self.binary.or(Some(BinaryText::Base64))
+            }
             ValueFormat::Hex => self.binary.or(Some(BinaryText::Hex)),
             // Text that is left was not bytes.
             ValueFormat::Connect | ValueFormat::Typed | ValueFormat::BytesAndNumbers => None,
@@ -143,13 +163,25 @@ impl Context {
     /// Whether the text is a label of the column, or several of a set.
     fn names_labels(&self, value: &Value<'_>) -> bool {
         let is_label = |text: &str| self.labels().iter().any(|label| label == text);
-        value.text().is_ok_and(|text| is_label(&text) || text.split(',').all(is_label))
+        value
+            .text()
+            .is_ok_and(|text| is_label(&text) || text.split(',').all(is_label))
     }
 
     /// Context of a nested value: its type is not known, nor that it names labels.
     fn inner(&self) -> Context {
-        let format = if self.format == ValueFormat::TextAndLabels { ValueFormat::Text } else { self.format };
-        Context { by_message: None, by_user: None, binary: None, format, ..self.clone() }
+        let format = if self.format == ValueFormat::TextAndLabels {
+            ValueFormat::Text
+        } else {
+            self.format
+        };
+        Context {
+            by_message: None,
+            by_user: None,
+            binary: None,
+            format,
+            ..self.clone()
+        }
     }
 }
 
@@ -160,7 +192,10 @@ pub(crate) fn fixed_bytes(data_type: &DataType) -> usize {
         DataType::Boolean => 1,
         DataType::FixedSizeBinary(length) => usize::try_from(*length).unwrap_or(0),
         DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => size_of::<i64>(),
-        DataType::Struct(fields) => fields.iter().map(|field| fixed_bytes(field.data_type())).sum(),
+        DataType::Struct(fields) => fields
+            .iter()
+            .map(|field| fixed_bytes(field.data_type()))
+            .sum(),
         other => other.primitive_width().unwrap_or(size_of::<i32>()),
     }
 }
@@ -220,7 +255,8 @@ pub(crate) trait ColumnBuilder: Send {
             self.push_nulls(1);
             return Ok(());
         }
-        self.push(value, context).inspect_err(|_| self.push_nulls(1))
+        self.push(value, context)
+            .inspect_err(|_| self.push_nulls(1))
     }
 
     /// Appends `count` nulls.
@@ -255,7 +291,10 @@ pub(crate) trait ColumnBuilder: Send {
 }
 
 /// Creates the builder of a type; the error lists the supported types.
-pub(crate) fn make_builder(data_type: &DataType, options: &ValueOptions) -> Result<Box<dyn ColumnBuilder>, String> {
+pub(crate) fn make_builder(
+    data_type: &DataType,
+    options: &ValueOptions,
+) -> Result<Box<dyn ColumnBuilder>, String> {
     use arrow_array::types::*;
     Ok(match data_type {
         DataType::Boolean => Box::new(boolean::Booleans::default()),
@@ -269,24 +308,46 @@ pub(crate) fn make_builder(data_type: &DataType, options: &ValueOptions) -> Resu
         DataType::UInt64 => numeric::integers::<UInt64Type>(),
         DataType::Float32 => numeric::floats::<Float32Type>(),
         DataType::Float64 => numeric::floats::<Float64Type>(),
-        DataType::Decimal128(precision, scale) => decimal::decimals::<Decimal128Type>(*precision, *scale)?,
-        DataType::Decimal256(precision, scale) => decimal::decimals::<Decimal256Type>(*precision, *scale)?,
+        DataType::Decimal128(precision, scale) => {
+            decimal::decimals::<Decimal128Type>(*precision, *scale)?
+        }
+        DataType::Decimal256(precision, scale) => {
+            decimal::decimals::<Decimal256Type>(*precision, *scale)?
+        }
         DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
         DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
         DataType::Binary => Box::new(binary::Binaries::<i32>::default()),
         DataType::LargeBinary => Box::new(binary::Binaries::<i64>::default()),
         DataType::Date32 => date_time::dates(options),
-        DataType::Timestamp(TimeUnit::Second, zone) => date_time::timestamps::<TimestampSecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Millisecond, zone) => date_time::timestamps::<TimestampMillisecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => date_time::timestamps::<TimestampMicrosecondType>(zone.clone(), options),
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => date_time::timestamps::<TimestampNanosecondType>(zone.clone(), options),
-        DataType::Duration(TimeUnit::Second) => date_time::times::<DurationSecondType>(1_000_000, 1),
-        DataType::Duration(TimeUnit::Millisecond) => date_time::times::<DurationMillisecondType>(1000, 1),
-        DataType::Duration(TimeUnit::Microsecond) => date_time::times::<DurationMicrosecondType>(1, 1),
-        DataType::Duration(TimeUnit::Nanosecond) => date_time::times::<DurationNanosecondType>(1, 1000),
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            date_time::timestamps::<TimestampSecondType>(zone.clone(), options)
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, zone) => {
+            date_time::timestamps::<TimestampMillisecondType>(zone.clone(), options)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            date_time::timestamps::<TimestampMicrosecondType>(zone.clone(), options)
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
+            date_time::timestamps::<TimestampNanosecondType>(zone.clone(), options)
+        }
+        DataType::Duration(TimeUnit::Second) => {
+            date_time::times::<DurationSecondType>(1_000_000, 1)
+        }
+        DataType::Duration(TimeUnit::Millisecond) => {
+            date_time::times::<DurationMillisecondType>(1000, 1)
+        }
+        DataType::Duration(TimeUnit::Microsecond) => {
+            date_time::times::<DurationMicrosecondType>(1, 1)
+        }
+        DataType::Duration(TimeUnit::Nanosecond) => {
+            date_time::times::<DurationNanosecondType>(1, 1000)
+        }
         DataType::Time64(TimeUnit::Microsecond) => date_time::times::<Time64MicrosecondType>(1, 1),
         DataType::Time64(TimeUnit::Nanosecond) => date_time::times::<Time64NanosecondType>(1, 1000),
-        DataType::Struct(fields) if binary::is_geometry(fields) => Box::new(binary::Geometries::new(fields.clone())),
+        DataType::Struct(fields) if binary::is_geometry(fields) => {
+            Box::new(binary::Geometries::new(fields.clone()))
+        }
         DataType::Struct(fields) => Box::new(nested::Structs::new(fields.clone(), options)?),
         DataType::List(item) => Box::new(nested::Lists::new(item.clone(), options)?),
         DataType::Map(entries, false) => Box::new(nested::Maps::new(entries.clone(), options)?),
@@ -317,11 +378,16 @@ pub(crate) fn spell(data_type: &DataType) -> String {
         DataType::Date32 => "date".into(),
         DataType::Timestamp(_, None) => "timestamp_ntz".into(),
         DataType::Timestamp(_, Some(_)) => "timestamp".into(),
-        DataType::Duration(_) | DataType::Interval(IntervalUnit::DayTime) => "interval day to second".into(),
+        DataType::Duration(_) | DataType::Interval(IntervalUnit::DayTime) => {
+            "interval day to second".into()
+        }
         DataType::Time64(_) => "time".into(),
         DataType::List(item) => format!("array<{}>", spell(item.data_type())),
         DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|f| format!("{}: {}", f.name(), spell(f.data_type()))).collect();
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|f| format!("{}: {}", f.name(), spell(f.data_type())))
+                .collect();
             format!("struct<{}>", fields.join(", "))
         }
         other => other.to_string(),
@@ -330,7 +396,11 @@ pub(crate) fn spell(data_type: &DataType) -> String {
 
 /// `a` or `an`, by the first letter.
 fn article(name: &str) -> &'static str {
-    if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+    if name.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    }
 }
 
 /// The fault of a value that does not convert to the `target` type.
@@ -339,11 +409,19 @@ pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &st
     let shown = match value {
         Value::Unread(unread) => return unread.fault(),
         Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
-        other => excerpt(&other.text().unwrap_or_default()).trim_matches('"').to_owned(),
+        other => excerpt(&other.text().unwrap_or_default())
+            .trim_matches('"')
+            .to_owned(),
     };
     match error {
-        ParseError::Type => Fault::new(Kind::Type, format!("{shown} is not {} {target}", article(target))),
-        ParseError::Range => Fault::new(Kind::Range, format!("{shown} does not fit into {} {target}", article(target))),
+        ParseError::Type => Fault::new(
+            Kind::Type,
+            format!("{shown} is not {} {target}", article(target)),
+        ),
+        ParseError::Range => Fault::new(
+            Kind::Range,
+            format!("{shown} does not fit into {} {target}", article(target)),
+        ),
     }
 }
 
@@ -354,13 +432,20 @@ fn is_text(value: &Value<'_>) -> bool {
 
 /// Applies `convert` to a value's text; objects, arrays and booleans have none.
 #[inline(always)]
-fn scalar<T>(value: &Value<'_>, convert: impl Fn(&str) -> Result<T, ParseError>) -> Result<Result<T, ParseError>> {
+fn scalar<T>(
+    value: &Value<'_>,
+    convert: impl Fn(&str) -> Result<T, ParseError>,
+) -> Result<Result<T, ParseError>> {
     match value {
         Value::Text(text) | Value::Number(text) => Ok(convert(text)),
         Value::Escaped(_) => Ok(convert(&value.text()?)),
         // Digits in a bytes value.
-        Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes).map_err(|_| ParseError::Type).and_then(convert)),
-        Value::Scaled(..) | Value::Single(_) | Value::Double(_) | Value::Zoned(_) => Ok(convert(&value.text()?)),
+        Value::Bytes(bytes) => Ok(std::str::from_utf8(bytes)
+            .map_err(|_| ParseError::Type)
+            .and_then(convert)),
+        Value::Scaled(..) | Value::Single(_) | Value::Double(_) | Value::Zoned(_) => {
+            Ok(convert(&value.text()?))
+        }
         _ => Ok(Err(ParseError::Type)),
     }
 }

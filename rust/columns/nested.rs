@@ -22,29 +22,55 @@ use crate::wire::json::Cursor;
 
 /// Parses the JSON text of a value. Broken JSON or another shape is a type error of the value, whose byte positions are not the
 /// message's.
-fn with_json<T>(value: &Value<'_>, target: &str, read: impl FnOnce(&mut Cursor<'_>) -> Result<T>) -> Result<T> {
+fn with_json<T>(
+    value: &Value<'_>,
+    target: &str,
+    read: impl FnOnce(&mut Cursor<'_>) -> Result<T>,
+) -> Result<T> {
     let (Value::Nested(_) | Value::Text(_) | Value::Escaped(_)) = value else {
         return Err(conversion_fault(value, ParseError::Type, target));
     };
     let text = value.text()?;
     // Validates the whole text before any of it is appended.
     let mut check = Cursor::new(&text, false);
-    let checked = check.skip().and_then(|()| if check.peek().is_none() { Ok(()) } else { Err(check.unexpected("the end")) });
-    checked.and_then(|()| read(&mut Cursor::new(&text, false))).map_err(|fault| {
-        let parts = fault.into_parts();
-        if parts.kind == Kind::Syntax { conversion_fault(value, ParseError::Type, target) } else { Fault::new(parts.kind, parts.what) }
-    })
+    let checked = check.skip().and_then(|()| {
+        if check.peek().is_none() {
+            Ok(())
+        } else {
+            Err(check.unexpected("the end"))
+        }
+    });
+    checked
+        .and_then(|()| read(&mut Cursor::new(&text, false)))
+        .map_err(|fault| {
+            let parts = fault.into_parts();
+            if parts.kind == Kind::Syntax {
+                conversion_fault(value, ParseError::Type, target)
+            } else {
+                Fault::new(parts.kind, parts.what)
+            }
+        })
 }
 
 /// Appends values to a child; returns the first conversion error.
-fn append_all<'v, 'a: 'v>(child: &mut dyn ColumnBuilder, values: impl Iterator<Item = &'v Value<'a>>, context: &Context) -> Result<()> {
+fn append_all<'v, 'a: 'v>(
+    child: &mut dyn ColumnBuilder,
+    values: impl Iterator<Item = &'v Value<'a>>,
+    context: &Context,
+) -> Result<()> {
     let context = context.inner();
-    values.map(|value| child.append(value, &context)).reduce(Result::and).unwrap_or(Ok(()))
+    values
+        .map(|value| child.append(value, &context))
+        .reduce(Result::and)
+        .unwrap_or(Ok(()))
 }
 
 /// The number of elements with those of another row, unless it overflows.
 fn next_end(offsets: &Offsets, length: usize) -> Result<usize> {
-    let end = offsets.end().checked_add(length).filter(|end| i32::try_from(*end).is_ok());
+    let end = offsets
+        .end()
+        .checked_add(length)
+        .filter(|end| i32::try_from(*end).is_ok());
     end.ok_or_else(|| Fault::new(Kind::Size, Offsets::too_large()))
 }
 
@@ -57,7 +83,11 @@ pub(super) struct Lists {
 impl Lists {
     pub fn new(item: FieldRef, options: &ValueOptions) -> Result<Self, String> {
         let child = make_builder(item.data_type(), options)?;
-        Ok(Lists { item, child, offsets: Offsets::default() })
+        Ok(Lists {
+            item,
+            child,
+            offsets: Offsets::default(),
+        })
     }
 }
 
@@ -102,7 +132,12 @@ impl ColumnBuilder for Lists {
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.offsets.take(parent)?;
-        Ok(Arc::new(ListArray::try_new(self.item.clone(), offsets, self.child.finish(None)?, nulls)?))
+        Ok(Arc::new(ListArray::try_new(
+            self.item.clone(),
+            offsets,
+            self.child.finish(None)?,
+            nulls,
+        )?))
     }
 }
 
@@ -119,8 +154,16 @@ impl Structs {
         if fields.is_empty() {
             return Err("a struct needs at least one field".into());
         }
-        let children = fields.iter().map(|field| make_builder(field.data_type(), options)).collect::<Result<_, _>>()?;
-        Ok(Structs { fields, children, nulls: Nulls::default(), rows: 0 })
+        let children = fields
+            .iter()
+            .map(|field| make_builder(field.data_type(), options))
+            .collect::<Result<_, _>>()?;
+        Ok(Structs {
+            fields,
+            children,
+            nulls: Nulls::default(),
+            rows: 0,
+        })
     }
 
     fn members<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
@@ -143,7 +186,10 @@ impl ColumnBuilder for Structs {
         let outcome = with_json(value, "JSON object", |cursor| {
             let (values, context) = (self.members(cursor)?, context.inner());
             let members = self.children.iter_mut().zip(&values);
-            Ok(members.map(|(child, value)| child.append(value, &context)).reduce(Result::and).unwrap_or(Ok(())))
+            Ok(members
+                .map(|(child, value)| child.append(value, &context))
+                .reduce(Result::and)
+                .unwrap_or(Ok(())))
         })?;
         outcome.inspect_err(|_| self.truncate(self.rows))?;
         self.rows += 1;
@@ -151,13 +197,17 @@ impl ColumnBuilder for Structs {
     }
 
     fn push_nulls(&mut self, count: usize) {
-        self.children.iter_mut().for_each(|child| child.push_nulls(count));
+        self.children
+            .iter_mut()
+            .for_each(|child| child.push_nulls(count));
         self.nulls.push(self.rows, count);
         self.rows += count;
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.children.iter_mut().for_each(|child| child.truncate(rows));
+        self.children
+            .iter_mut()
+            .for_each(|child| child.truncate(rows));
         self.nulls.truncate(rows);
         self.rows = rows.min(self.rows);
     }
@@ -167,13 +217,26 @@ impl ColumnBuilder for Structs {
     }
 
     fn zero_dates(&self, rows: Range<usize>) -> usize {
-        self.children.iter().map(|child| child.zero_dates(rows.clone())).sum()
+        self.children
+            .iter()
+            .map(|child| child.zero_dates(rows.clone()))
+            .sum()
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let nulls = self.nulls.finish_with_parent(std::mem::take(&mut self.rows), parent);
-        let arrays = self.children.iter_mut().map(|child| child.finish(nulls.as_ref())).collect::<Result<_, _>>()?;
-        Ok(Arc::new(StructArray::try_new(self.fields.clone(), arrays, nulls)?))
+        let nulls = self
+            .nulls
+            .finish_with_parent(std::mem::take(&mut self.rows), parent);
+        let arrays = self
+            .children
+            .iter_mut()
+            .map(|child| child.finish(nulls.as_ref()))
+            .collect::<Result<_, _>>()?;
+        Ok(Arc::new(StructArray::try_new(
+            self.fields.clone(),
+            arrays,
+            nulls,
+        )?))
     }
 }
 
@@ -195,10 +258,19 @@ impl Maps {
             return Err("a map's entries must have a key and a value".into());
         };
         if key.data_type() != &DataType::Utf8 {
-            return Err(format!("a map's keys must be strings, not {}", super::spell(key.data_type())));
+            return Err(format!(
+                "a map's keys must be strings, not {}",
+                super::spell(key.data_type())
+            ));
         }
         let values = make_builder(value.data_type(), options)?;
-        Ok(Maps { entries, keys: Bytes::default(), values, offsets: Offsets::default(), fields })
+        Ok(Maps {
+            entries,
+            keys: Bytes::default(),
+            values,
+            offsets: Offsets::default(),
+            fields,
+        })
     }
 
     fn truncate_entries(&mut self, entries: usize) {
@@ -229,10 +301,19 @@ impl ColumnBuilder for Maps {
         let appended = with_json(value, "JSON object", |cursor| {
             let members = members(cursor)?;
             let end = next_end(&self.offsets, members.len())?;
-            members.iter().try_for_each(|(key, _)| self.keys.push(key.as_bytes()))?;
-            Ok(append_all(self.values.as_mut(), members.iter().map(|(_, value)| value), context).map(|()| end))
+            members
+                .iter()
+                .try_for_each(|(key, _)| self.keys.push(key.as_bytes()))?;
+            Ok(append_all(
+                self.values.as_mut(),
+                members.iter().map(|(_, value)| value),
+                context,
+            )
+            .map(|()| end))
         });
-        let end = appended.flatten().inspect_err(|_| self.truncate_entries(self.offsets.end()))?;
+        let end = appended
+            .flatten()
+            .inspect_err(|_| self.truncate_entries(self.offsets.end()))?;
         self.offsets.push(end);
         Ok(())
     }
@@ -258,6 +339,12 @@ impl ColumnBuilder for Maps {
         let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
         let (offsets, nulls) = self.offsets.take(parent)?;
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
-        Ok(Arc::new(MapArray::try_new(self.entries.clone(), offsets, entries, nulls, false)?))
+        Ok(Arc::new(MapArray::try_new(
+            self.entries.clone(),
+            offsets,
+            entries,
+            nulls,
+            false,
+        )?))
     }
 }

@@ -35,7 +35,11 @@ impl Nulls {
     /// Whether a row is null.
     pub fn contains(&self, row: usize) -> bool {
         let later = self.runs.partition_point(|run| run.start <= row);
-        self.runs.split_at(later).0.last().is_some_and(|run| row < run.end)
+        self.runs
+            .split_at(later)
+            .0
+            .last()
+            .is_some_and(|run| row < run.end)
     }
 
     /// How many rows are null.
@@ -45,7 +49,14 @@ impl Nulls {
 
     /// How many of these rows are null.
     pub fn count_in(&self, rows: Range<usize>) -> usize {
-        self.runs.iter().map(|run| run.end.min(rows.end).saturating_sub(run.start.max(rows.start))).sum()
+        self.runs
+            .iter()
+            .map(|run| {
+                run.end
+                    .min(rows.end)
+                    .saturating_sub(run.start.max(rows.start))
+            })
+            .sum()
     }
 
     /// The null rows.
@@ -59,7 +70,11 @@ impl Nulls {
     }
 
     /// Finishes the null buffer of a column with `rows` rows, merged with that of the parent struct.
-    pub fn finish_with_parent(&mut self, rows: usize, parent: Option<&NullBuffer>) -> Option<NullBuffer> {
+    pub fn finish_with_parent(
+        &mut self,
+        rows: usize,
+        parent: Option<&NullBuffer>,
+    ) -> Option<NullBuffer> {
         match self.finish(rows) {
             None => parent.cloned(),
             own => NullBuffer::union(own.as_ref(), parent),
@@ -92,7 +107,10 @@ mod tests {
         nulls.push(1, 2);
         nulls.push(3, 1);
         nulls.push(6, 3);
-        assert!([1, 2, 3, 6, 7, 8].iter().all(|row| nulls.contains(*row)) && ![0, 4, 5, 9].iter().any(|row| nulls.contains(*row)));
+        assert!(
+            [1, 2, 3, 6, 7, 8].iter().all(|row| nulls.contains(*row))
+                && ![0, 4, 5, 9].iter().any(|row| nulls.contains(*row))
+        );
         nulls.truncate(7);
         let found: Vec<bool> = nulls.finish(8).unwrap().iter().collect();
         assert_eq!(found, [true, false, false, false, true, true, false, true]);

@@ -7,7 +7,10 @@ use arrow_array::types::{ArrowPrimitiveType, Int64Type};
 use super::primitive::{Convert, primitives};
 use super::{ColumnBuilder, Context, conversion_fault, is_text, scalar, spell};
 use crate::error::Result;
-use crate::mysql::number::{Around, ParseError, Window, float, integer, integer_prefix, short_integer, usual_integer, usual_whole_integer};
+use crate::mysql::number::{
+    Around, ParseError, Window, float, integer, integer_prefix, short_integer, usual_integer,
+    usual_whole_integer,
+};
 use crate::mysql::temporal::parse_time;
 use crate::mysql::types::TypeFamily;
 use crate::value::Value;
@@ -55,13 +58,17 @@ where
             value => scalar(value, parse_integer::<T::Native>)?,
         };
         let parsed = match parsed {
-            Err(ParseError::Type) => match coerce(value, context, T::DATA_TYPE == Int64Type::DATA_TYPE) {
-                Some(integer) => T::Native::try_from(integer).map_err(|_| ParseError::Range),
-                None => Err(ParseError::Type),
-            },
+            Err(ParseError::Type) => {
+                match coerce(value, context, T::DATA_TYPE == Int64Type::DATA_TYPE) {
+                    Some(integer) => T::Native::try_from(integer).map_err(|_| ParseError::Range),
+                    None => Err(ParseError::Type),
+                }
+            }
             other => other,
         };
-        parsed.map(Some).map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
+        parsed
+            .map(Some)
+            .map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
     }
 }
 
@@ -81,7 +88,9 @@ fn coerce(value: &Value<'_>, context: &Context, holds_micros: bool) -> Option<i1
         return Some(i128::from(*raw == "true"));
     }
     match context.declared().map(|declared| declared.family) {
-        Some(TypeFamily::Time) | None if holds_micros => parse_time(&value.text().ok()?).ok().map(i128::from),
+        Some(TypeFamily::Time) | None if holds_micros => {
+            parse_time(&value.text().ok()?).ok().map(i128::from)
+        }
         _ => label_number(value, context),
     }
 }
@@ -103,12 +112,21 @@ fn enum_index(label: &str, labels: &[String]) -> Option<usize> {
     }
     let at = labels.iter().position(|member| member == label);
     // Debezium before 3.7 escapes a comma in the value too.
-    at.or_else(|| labels.iter().position(|member| *member == label.replace("\\,", ","))).map(|at| at + 1)
+    at.or_else(|| {
+        labels
+            .iter()
+            .position(|member| *member == label.replace("\\,", ","))
+    })
+    .map(|at| at + 1)
 }
 
 fn set_mask(text: &str, labels: &[String]) -> Option<i128> {
     let members = text.split(',').filter(|member| !member.is_empty());
-    members.map(|member| enum_index(member, labels)).try_fold(0, |mask, at| Some(mask | 1i128.checked_shl(u32::try_from(at? - 1).ok()?)?))
+    members
+        .map(|member| enum_index(member, labels))
+        .try_fold(0, |mask, at| {
+            Some(mask | 1i128.checked_shl(u32::try_from(at? - 1).ok()?)?)
+        })
 }
 
 /// Creates a builder of floats or doubles, rounded to the nearest.
@@ -130,7 +148,9 @@ where
     const IS_NUMBER: bool = true;
 
     fn prefix(&self, window: &Window) -> Option<(T::Native, usize)> {
-        let length = window.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
+        let length = window
+            .iter()
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b'-' | b'+' | b'e' | b'E'))?;
         let text = std::str::from_utf8(window.get(..length)?).ok()?;
         // `float` accepts a decimal point without digits after it, JSON does not.
         if text.contains(".e") || text.contains(".E") {
@@ -145,7 +165,9 @@ where
             Value::Double(double) => nearest(*double),
             text => scalar(text, float::<T::Native>)?,
         };
-        parsed.map(Some).map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
+        parsed
+            .map(Some)
+            .map_err(|error| conversion_fault(value, error, &spell(&T::DATA_TYPE)))
     }
 }
 
@@ -168,5 +190,9 @@ impl FromDouble for f64 {
 
 fn nearest<N: FromDouble + Into<f64> + Copy>(double: f64) -> Result<N, ParseError> {
     let value = N::from_double(double);
-    if value.into().is_finite() { Ok(value) } else { Err(ParseError::Range) }
+    if value.into().is_finite() {
+        Ok(value)
+    } else {
+        Err(ParseError::Range)
+    }
 }

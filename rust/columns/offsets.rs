@@ -19,7 +19,11 @@ pub(crate) struct Offsets {
 
 impl Default for Offsets {
     fn default() -> Self {
-        Offsets { offsets: vec![0], nulls: Nulls::default(), has_overflowed: false }
+        Offsets {
+            offsets: vec![0],
+            nulls: Nulls::default(),
+            has_overflowed: false,
+        }
     }
 }
 
@@ -55,7 +59,10 @@ impl Offsets {
     /// Appends null rows.
     pub fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.len(), count);
-        self.offsets.resize(self.offsets.len() + count, self.offsets.last().copied().unwrap_or(0));
+        self.offsets.resize(
+            self.offsets.len() + count,
+            self.offsets.last().copied().unwrap_or(0),
+        );
     }
 
     /// The elements of some rows. The last rows of a table are not appended while they are null: they have none.
@@ -73,12 +80,22 @@ impl Offsets {
     }
 
     pub fn too_large() -> String {
-        format!("the batch's lists or maps would exceed {} elements; decode fewer messages at once", i32::MAX)
+        format!(
+            "the batch's lists or maps would exceed {} elements; decode fewer messages at once",
+            i32::MAX
+        )
     }
 
     /// Finishes the buffers, null where the parent struct is null.
-    pub fn take(&mut self, parent: Option<&NullBuffer>) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>), ArrowError> {
-        let Offsets { offsets, mut nulls, has_overflowed } = std::mem::take(self);
+    pub fn take(
+        &mut self,
+        parent: Option<&NullBuffer>,
+    ) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>), ArrowError> {
+        let Offsets {
+            offsets,
+            mut nulls,
+            has_overflowed,
+        } = std::mem::take(self);
         if has_overflowed {
             return Err(ArrowError::InvalidArgumentError(Self::too_large()));
         }

@@ -19,9 +19,14 @@ pub(crate) struct Overlay<'o> {
 }
 
 /// Takes each row from one of some arrays: of an index, the row of an index.
-pub(crate) fn interleave_arrays(arrays: &[&dyn Array], sources: &[(usize, usize)]) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn interleave_arrays(
+    arrays: &[&dyn Array],
+    sources: &[(usize, usize)],
+) -> Result<ArrayRef, ArrowError> {
     interleave(arrays, sources).map_err(|error| match error {
-        ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
+        ArrowError::OffsetOverflowError(_) => {
+            ArrowError::InvalidArgumentError(Bytes::<i32>::too_large())
+        }
         error => error,
     })
 }
@@ -58,12 +63,18 @@ impl Overlay<'_> {
         let mut own_rows = self.own_rows.iter().enumerate().peekable();
         self.valid_rows.iter().map(move |row| {
             let own = own_rows.next_if(|(_, own_row)| *own_row == row);
-            (*row as usize, own.map_or(Origin::Base(*row as usize), |(at, _)| Origin::Own(at)))
+            (
+                *row as usize,
+                own.map_or(Origin::Base(*row as usize), |(at, _)| Origin::Own(at)),
+            )
         })
     }
 
     /// Takes each row from the base or from the values of its own.
-    #[allow(clippy::indexing_slicing, reason = "own and valid rows are rows of the base")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "own and valid rows are rows of the base"
+    )]
     pub fn interleave(&self, own: ArrayRef) -> Result<ArrayRef, ArrowError> {
         let mut sources = vec![(NULL, 0); self.len()];
         for (row, origin) in self.origins() {
@@ -99,7 +110,9 @@ impl Overlay<'_> {
         match base {
             Some(nulls) => {
                 valid.append_buffer(nulls.inner());
-                self.own_rows.iter().for_each(|row| valid.set_bit(*row as usize, true));
+                self.own_rows
+                    .iter()
+                    .for_each(|row| valid.set_bit(*row as usize, true));
             }
             None => valid.append_n(self.len(), true),
         }

@@ -58,14 +58,23 @@ where
     T: ArrowPrimitiveType,
     C: Convert<T>,
 {
-    Box::new(Primitives::<T, C> { data_type, values: Vec::new(), nulls: Nulls::default(), zero_dates: Nulls::default(), convert })
+    Box::new(Primitives::<T, C> {
+        data_type,
+        values: Vec::new(),
+        nulls: Nulls::default(),
+        zero_dates: Nulls::default(),
+        convert,
+    })
 }
 
 /// Whether the number with which a text begins is one of JSON, which forbids leading zeros, and ends there: a fraction or an exponent may
 /// follow.
 #[inline(always)]
 fn is_json_number(text: &[u8], length: usize) -> bool {
-    let leading_zero = matches!(text, [b'0', b'0'..=b'9', ..] | [b'-', b'0', b'0'..=b'9', ..]);
+    let leading_zero = matches!(
+        text,
+        [b'0', b'0'..=b'9', ..] | [b'-', b'0', b'0'..=b'9', ..]
+    );
     !leading_zero && matches!(text.get(length), Some(b',' | b'}' | b']'))
 }
 
@@ -87,7 +96,9 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
     /// Reads any value that has a fast path.
     #[inline(never)]
     fn read_rare(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        let Some((b'"', rest)) = text.get(at..)?.split_first() else { return self.read_unquoted(text, at) };
+        let Some((b'"', rest)) = text.get(at..)?.split_first() else {
+            return self.read_unquoted(text, at);
+        };
         let mut at_end = [0; 32];
         let window = window_at(rest, &mut at_end);
         let (value, length) = self.convert.prefix(window)?;
@@ -122,14 +133,24 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
         }
         let mut at_end = [0; 32];
         let window = window_at(rest, &mut at_end);
-        let (value, length) = self.convert.prefix(window).filter(|(_, length)| is_json_number(rest, *length))?;
+        let (value, length) = self
+            .convert
+            .prefix(window)
+            .filter(|(_, length)| is_json_number(rest, *length))?;
         self.values.push(value);
         Some(at + length)
     }
 
-    fn array(&mut self, values: Vec<T::Native>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    fn array(
+        &mut self,
+        values: Vec<T::Native>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, ArrowError> {
         (self.nulls, self.zero_dates) = Default::default();
-        Ok(Arc::new(PrimitiveArray::<T>::try_new(values.into(), nulls)?.with_data_type(self.data_type.clone())))
+        Ok(Arc::new(
+            PrimitiveArray::<T>::try_new(values.into(), nulls)?
+                .with_data_type(self.data_type.clone()),
+        ))
     }
 }
 
@@ -146,7 +167,11 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
             self.values.push(value);
             return Some(at + length + 2);
         }
-        if C::IS_NUMBER && text.get(at) != Some(&b'"') { self.read_number(text, at) } else { self.read_rare(text, at) }
+        if C::IS_NUMBER && text.get(at) != Some(&b'"') {
+            self.read_number(text, at)
+        } else {
+            self.read_rare(text, at)
+        }
     }
 
     fn push_plain(&mut self, text: &[u8]) -> bool {
@@ -171,7 +196,10 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     }
 
     fn push_native(&mut self, value: &Value<'_>) -> bool {
-        self.convert.native(value).map(|value| self.values.push(value)).is_some()
+        self.convert
+            .native(value)
+            .map(|value| self.values.push(value))
+            .is_some()
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
@@ -187,7 +215,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
 
     fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.values.len(), count);
-        self.values.resize(self.values.len() + count, T::Native::default());
+        self.values
+            .resize(self.values.len() + count, T::Native::default());
     }
 
     fn reserve(&mut self, forecast: Forecast) {
@@ -205,7 +234,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
     }
 
     fn pad(&mut self, count: usize) {
-        self.values.resize(self.values.len() + count, T::Native::default());
+        self.values
+            .resize(self.values.len() + count, T::Native::default());
     }
 
     fn bytes(&self) -> usize {
@@ -233,25 +263,53 @@ mod tests {
     use crate::mysql::zone::Zone;
 
     /// What a column reads at the end of `before`: where the number ends, and the column.
-    fn read(data_type: &DataType, before: &str, number: &str, after: &str) -> (Option<usize>, ArrayRef) {
+    fn read(
+        data_type: &DataType,
+        before: &str,
+        number: &str,
+        after: &str,
+    ) -> (Option<usize>, ArrayRef) {
         let zone = Zone::parse("UTC").unwrap();
-        let options = ValueOptions { zone, zero_date: ZeroDate::Null, labels: Arc::default(), declared: None, binary: None };
+        let options = ValueOptions {
+            zone,
+            zero_date: ZeroDate::Null,
+            labels: Arc::default(),
+            declared: None,
+            binary: None,
+        };
         let mut builder = make_builder(data_type, &options).unwrap();
         // So that there is room for the number.
         builder.push_nulls(1);
         let end = builder.read(format!("{before}{number}{after}").as_bytes(), before.len());
-        (end.map(|end| end - before.len()), builder.finish(None).unwrap())
+        (
+            end.map(|end| end - before.len()),
+            builder.finish(None).unwrap(),
+        )
     }
 
     #[test]
     fn numbers_without_quotes_are_read_alike_wherever_they_are() {
-        let numbers =
-            "0 -0 7 -7 012 -01 00 123456789012345 1234567890123456 9999999999999999999 1.5 -12.50 1. .5 - 1e2 1.5E3 1.234 00.5 null";
-        for data_type in [DataType::Int64, DataType::Int8, DataType::UInt32, DataType::Decimal128(18, 2), DataType::Decimal128(4, 0)] {
+        let numbers = "0 -0 7 -7 012 -01 00 123456789012345 1234567890123456 9999999999999999999 1.5 -12.50 1. .5 - 1e2 1.5E3 1.234 00.5 null";
+        for data_type in [
+            DataType::Int64,
+            DataType::Int8,
+            DataType::UInt32,
+            DataType::Decimal128(18, 2),
+            DataType::Decimal128(4, 0),
+        ] {
             for number in numbers.split(' ') {
                 for end in [",", "}", "]", " ", "\""] {
-                    let usual = read(&data_type, &"x".repeat(40), number, &format!("{end}{}", "x".repeat(60)));
-                    assert_eq!(usual, read(&data_type, "", number, end), "{data_type} {number}{end}");
+                    let usual = read(
+                        &data_type,
+                        &"x".repeat(40),
+                        number,
+                        &format!("{end}{}", "x".repeat(60)),
+                    );
+                    assert_eq!(
+                        usual,
+                        read(&data_type, "", number, end),
+                        "{data_type} {number}{end}"
+                    );
                 }
             }
         }
@@ -259,8 +317,23 @@ mod tests {
 
     #[test]
     fn numbers_without_quotes_are_those_of_json() {
-        let end = |number: &str| read(&DataType::Decimal128(18, 2), &"x".repeat(40), number, &format!(",{}", "x".repeat(60))).0;
-        let found: Vec<_> = ["12.50", "-0.5", "012.50", "-00.5", "1.5e2", "1.", ".5", "1.500"].map(end).into();
-        assert_eq!(found, [Some(5), Some(4), None, None, None, None, None, None]);
+        let end = |number: &str| {
+            read(
+                &DataType::Decimal128(18, 2),
+                &"x".repeat(40),
+                number,
+                &format!(",{}", "x".repeat(60)),
+            )
+            .0
+        };
+        let found: Vec<_> = [
+            "12.50", "-0.5", "012.50", "-00.5", "1.5e2", "1.", ".5", "1.500",
+        ]
+        .map(end)
+        .into();
+        assert_eq!(
+            found,
+            [Some(5), Some(4), None, None, None, None, None, None]
+        );
     }
 }

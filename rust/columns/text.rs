@@ -30,7 +30,11 @@ pub(super) struct Texts<O: OffsetSizeTrait> {
 
 impl<O: OffsetSizeTrait> Texts<O> {
     pub fn new(options: &ValueOptions) -> Self {
-        Texts { bytes: Bytes::default(), zero_date: options.zero_date, zero_dates: Nulls::default() }
+        Texts {
+            bytes: Bytes::default(),
+            zero_date: options.zero_date,
+            zero_dates: Nulls::default(),
+        }
     }
 
     #[inline]
@@ -39,11 +43,18 @@ impl<O: OffsetSizeTrait> Texts<O> {
     }
 
     /// Appends a value whose declared type requires conversion.
-    fn append_declared(&mut self, value: &Value<'_>, declared: &DeclaredType, context: &Context) -> Result<()> {
+    fn append_declared(
+        &mut self,
+        value: &Value<'_>,
+        declared: &DeclaredType,
+        context: &Context,
+    ) -> Result<()> {
         let text = value.text()?;
         match declared.family {
             TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => self.push_text(&text),
-            TypeFamily::Set if matches!(value, Value::Nested(_)) => self.push_text(&join_members(&text)?),
+            TypeFamily::Set if matches!(value, Value::Nested(_)) => {
+                self.push_text(&join_members(&text)?)
+            }
             TypeFamily::Enum => self.push_text(&enum_label(&text, context.labels())?),
             TypeFamily::Set => self.push_text(&set_labels(&text, context.labels())?),
             TypeFamily::Binary | TypeFamily::Blob => {
@@ -68,10 +79,14 @@ impl<O: OffsetSizeTrait> Texts<O> {
         if let Value::Nested(_) = value {
             return self.push_text(&join_members(&text)?);
         }
-        match (enum_label(&text, context.labels()), set_labels(&text, context.labels())) {
+        match (
+            enum_label(&text, context.labels()),
+            set_labels(&text, context.labels()),
+        ) {
             (Ok(label), Ok(labels)) if label != labels => {
-                let what =
-                    format!("{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is");
+                let what = format!(
+                    "{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is"
+                );
                 Err(Fault::new(Kind::Type, what))
             }
             (Ok(label), _) => self.push_text(&label),
@@ -87,56 +102,86 @@ impl<O: OffsetSizeTrait> Texts<O> {
                 self.bytes.push_nulls(1);
                 Ok(())
             }
-            ZeroDate::Error if is_zero => Err(Fault::new(Kind::Range, format!("{text:?} is a zero date"))),
+            ZeroDate::Error if is_zero => {
+                Err(Fault::new(Kind::Range, format!("{text:?} is a zero date")))
+            }
             _ => self.push_text(text),
         }
     }
 }
 
 fn not_utf8(text: &str) -> Fault {
-    Fault::new(Kind::Encoding, format!("the bytes {} are not UTF-8; ask binary", excerpt(text)))
+    Fault::new(
+        Kind::Encoding,
+        format!("the bytes {} are not UTF-8; ask binary", excerpt(text)),
+    )
 }
 
 /// Whether values of a declared type need conversion.
 pub(super) fn needs_conversion(declared: &DeclaredType) -> bool {
-    matches!(declared.family, TypeFamily::Enum | TypeFamily::Set | TypeFamily::Binary | TypeFamily::Blob) || declared.is_date()
+    matches!(
+        declared.family,
+        TypeFamily::Enum | TypeFamily::Set | TypeFamily::Binary | TypeFamily::Blob
+    ) || declared.is_date()
 }
 
 /// Joins the members of a set that is written as an array.
 fn join_members(array: &str) -> Result<String> {
-    let members: Vec<_> = elements(&mut Cursor::new(array, true))?.iter().map(Value::text).collect::<Result<_>>()?;
+    let members: Vec<_> = elements(&mut Cursor::new(array, true))?
+        .iter()
+        .map(Value::text)
+        .collect::<Result<_>>()?;
     Ok(members.join(","))
 }
 
 /// The label with this index; 0 is the empty one. Without labels, or where the producer sends labels, the text itself.
 fn enum_label<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
-    let Ok(index) = integer(text) else { return Ok(text.into()) };
+    let Ok(index) = integer(text) else {
+        return Ok(text.into());
+    };
     if labels.is_empty() {
         return Ok(text.into());
     }
     if index == 0 {
         return Ok("".into());
     }
-    let label = usize::try_from(index - 1).ok().and_then(|at| labels.get(at));
-    label.map(|label| label.as_str().into()).ok_or_else(|| unknown_member(text, labels))
+    let label = usize::try_from(index - 1)
+        .ok()
+        .and_then(|at| labels.get(at));
+    label
+        .map(|label| label.as_str().into())
+        .ok_or_else(|| unknown_member(text, labels))
 }
 
 /// The labels whose bits are set.
 fn set_labels<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
-    let Ok(mask) = integer(text) else { return Ok(text.into()) };
+    let Ok(mask) = integer(text) else {
+        return Ok(text.into());
+    };
     if labels.is_empty() {
         return Ok(text.into());
     }
     if mask < 0 || labels.len() < 64 && mask >> labels.len() != 0 || mask > i128::from(u64::MAX) {
         return Err(unknown_member(text, labels));
     }
-    let selected: Vec<&str> =
-        labels.iter().take(64).enumerate().filter(|(bit, _)| mask >> bit & 1 == 1).map(|(_, label)| &**label).collect();
+    let selected: Vec<&str> = labels
+        .iter()
+        .take(64)
+        .enumerate()
+        .filter(|(bit, _)| mask >> bit & 1 == 1)
+        .map(|(_, label)| &**label)
+        .collect();
     Ok(selected.join(",").into())
 }
 
 fn unknown_member(text: &str, labels: &[String]) -> Fault {
-    Fault::new(Kind::Range, format!("{text:?} names none of the {} declared members", labels.len()))
+    Fault::new(
+        Kind::Range,
+        format!(
+            "{text:?} names none of the {} declared members",
+            labels.len()
+        ),
+    )
 }
 
 impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
@@ -144,22 +189,32 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let declared = context.declared();
         if let Value::Bytes(bytes) = value {
-            return self.push_text(std::str::from_utf8(bytes).map_err(|_| not_utf8(&value.text().unwrap_or_default()))?);
+            return self.push_text(
+                std::str::from_utf8(bytes)
+                    .map_err(|_| not_utf8(&value.text().unwrap_or_default()))?,
+            );
         }
-        let is_json_string = || context.format == ValueFormat::Base64AndJson && context.is_label(value);
-        if let Some(declared) =
-            declared.filter(|declared| needs_conversion(declared) || declared.family == TypeFamily::Json && is_json_string())
-        {
+        let is_json_string =
+            || context.format == ValueFormat::Base64AndJson && context.is_label(value);
+        if let Some(declared) = declared.filter(|declared| {
+            needs_conversion(declared) || declared.family == TypeFamily::Json && is_json_string()
+        }) {
             return self.append_declared(value, declared, context);
         }
         match value {
-            _ if declared.is_none() && !context.labels.is_empty() => self.append_undeclared(value, context),
-            Value::Number(_) | Value::Digits(_) if declared.is_some_and(|declared| declared.family == TypeFamily::Decimal) => {
+            _ if declared.is_none() && !context.labels.is_empty() => {
+                self.append_undeclared(value, context)
+            }
+            Value::Number(_) | Value::Digits(_)
+                if declared.is_some_and(|declared| declared.family == TypeFamily::Decimal) =>
+            {
                 let text = value.text()?;
                 self.push_text(without_exponent(&text).as_deref().unwrap_or(&text))
             }
             Value::Escaped(raw) => self.bytes.push_unescaped(raw),
-            Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => self.push_text(raw),
+            Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => {
+                self.push_text(raw)
+            }
             other => self.push_text(&other.text()?),
         }
     }

@@ -34,9 +34,14 @@ impl Column<'_> {
             (_, Some(_)) => false,
             (Some(declared), None) => {
                 let is_text = declared.family != TypeFamily::Unknown || !self.requests_bytes();
-                declared.encoding == Encoding::Plain && is_text && !self.is_wrapped_integer(declared)
+                declared.encoding == Encoding::Plain
+                    && is_text
+                    && !self.is_wrapped_integer(declared)
             }
-            (None, None) => matches!(self.requested, DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean),
+            (None, None) => matches!(
+                self.requested,
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Boolean
+            ),
         }
     }
 
@@ -44,12 +49,16 @@ impl Column<'_> {
     /// which only the schema part knows.
     pub fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.configured) {
-            (Some(declared), Some(configured)) if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) => {
+            (Some(declared), Some(configured))
+                if declared.encoding != Encoding::Plain && is_same_kind(declared, configured) =>
+            {
                 Ok(self.in_modes(declared.encoding))
             }
             // A string may be bytes in the connector's mode, or characters of the charset `binary`.
             (Some(declared), Some(configured))
-                if declared.family == TypeFamily::Unknown && configured.is_bytes() && self.requests_bytes() =>
+                if declared.family == TypeFamily::Unknown
+                    && configured.is_bytes()
+                    && self.requests_bytes() =>
             {
                 self.binary_in_text(value)
             }
@@ -70,11 +79,16 @@ impl Column<'_> {
     /// Returns a declared encoding as the connector's settings change it, if the user gives them.
     fn in_modes(&self, encoding: Encoding) -> Encoding {
         // With text for decimals, only a `bigint unsigned` may be base64.
-        let may_be_base64 = |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
+        let may_be_base64 =
+            |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
         match encoding {
             Encoding::DateTime(unit) => Encoding::DateTime(self.fixed_unit().unwrap_or(unit)),
             Encoding::Time(unit) => Encoding::Time(self.fixed_unit().unwrap_or(unit)),
-            Encoding::Decimal(scale) if self.decimals_precise() == Some(false) && !may_be_base64(scale) => Encoding::Plain,
+            Encoding::Decimal(scale)
+                if self.decimals_precise() == Some(false) && !may_be_base64(scale) =>
+            {
+                Encoding::Plain
+            }
             Encoding::Base64 if self.modes.binary == Some(BinaryText::Hex) => Encoding::Hex,
             other => other,
         }
@@ -82,8 +96,12 @@ impl Column<'_> {
 
     /// Whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part does not say so.
     fn is_wrapped_integer(&self, declared: &DeclaredType) -> bool {
-        let is_requested = matches!(self.requested, DataType::Decimal128(20, 0) | DataType::UInt64);
-        let is_integer = declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain;
+        let is_requested = matches!(
+            self.requested,
+            DataType::Decimal128(20, 0) | DataType::UInt64
+        );
+        let is_integer =
+            declared.family == TypeFamily::Bigint && declared.encoding == Encoding::Plain;
         is_integer && is_requested && self.modes.unsigned == Some(UnsignedMode::Long)
     }
 
@@ -96,21 +114,34 @@ impl Column<'_> {
     }
 
     /// Returns the encoding of a column of the configured type.
-    fn encoding_of_configured(&self, configured: &DeclaredType, value: &Value<'_>) -> Result<Encoding> {
-        let has_micros = configured.arguments.first().is_some_and(|digits| *digits > 3);
+    fn encoding_of_configured(
+        &self,
+        configured: &DeclaredType,
+        value: &Value<'_>,
+    ) -> Result<Encoding> {
+        let has_micros = configured
+            .arguments
+            .first()
+            .is_some_and(|digits| *digits > 3);
         match configured.family {
             TypeFamily::Date => Ok(Encoding::Days),
-            TypeFamily::Datetime if self.modes.time.is_some() || !matches!(value, Value::Number(_)) => {
+            TypeFamily::Datetime
+                if self.modes.time.is_some() || !matches!(value, Value::Number(_)) =>
+            {
                 let adaptive = if has_micros { MICROS } else { MILLIS };
                 Ok(Encoding::DateTime(self.fixed_unit().unwrap_or(adaptive)))
             }
             TypeFamily::Datetime => self.date_time(value),
             TypeFamily::Timestamp => Ok(Encoding::Zoned),
-            TypeFamily::Time if self.modes.time == Some(TimeMode::Adaptive) => Ok(Encoding::Time(if has_micros { MICROS } else { MILLIS })),
-            TypeFamily::Time => self.time(value),
-            TypeFamily::Decimal => {
-                digits_or_base64(value, configured.arguments.get(1).map_or(0, |scale| *scale as i32), self.decimals_precise())
+            TypeFamily::Time if self.modes.time == Some(TimeMode::Adaptive) => {
+                Ok(Encoding::Time(if has_micros { MICROS } else { MILLIS }))
             }
+            TypeFamily::Time => self.time(value),
+            TypeFamily::Decimal => digits_or_base64(
+                value,
+                configured.arguments.get(1).map_or(0, |scale| *scale as i32),
+                self.decimals_precise(),
+            ),
             TypeFamily::Bigint if configured.unsigned => match value {
                 Value::Number(_) => Ok(Encoding::Unsigned),
                 other => digits_or_base64(other, 0, self.unsigned_precise()),
@@ -118,7 +149,13 @@ impl Column<'_> {
             TypeFamily::Bit => Ok(Encoding::Bits),
             TypeFamily::Binary | TypeFamily::Blob => self.binary(value),
             // The connector treats it as text.
-            TypeFamily::Text if self.requests_bytes() && configured.text.to_lowercase().contains("character set binary") => {
+            TypeFamily::Text
+                if self.requests_bytes()
+                    && configured
+                        .text
+                        .to_lowercase()
+                        .contains("character set binary") =>
+            {
                 Ok(Encoding::Latin1)
             }
             TypeFamily::Geometry => Ok(Encoding::Geometry),
@@ -131,13 +168,18 @@ impl Column<'_> {
         match self.requested {
             DataType::Date32 => Ok(Encoding::Days),
             // Text is an instant with a zone, unless the setting writes local date-times as text too.
-            DataType::Timestamp(_, zone) if !is_number(value) && (zone.is_some() || self.modes.time != Some(TimeMode::IsoString)) => {
+            DataType::Timestamp(_, zone)
+                if !is_number(value)
+                    && (zone.is_some() || self.modes.time != Some(TimeMode::IsoString)) =>
+            {
                 Ok(Encoding::Zoned)
             }
             DataType::Timestamp(_, _) => self.date_time(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
             // The types requested for a `bigint unsigned`, and hardly for anything else.
-            DataType::Decimal128(20, 0) | DataType::UInt64 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) => {
+            DataType::Decimal128(20, 0) | DataType::UInt64
+                if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) =>
+            {
                 Ok(Encoding::Unsigned)
             }
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale != 0 => {
@@ -145,18 +187,32 @@ impl Column<'_> {
             }
             DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::UInt64 => {
                 let precise = self.integers_precise();
-                not_bits(value, digits_or_base64(value, 0, precise)?, precise == Some(true))
+                not_bits(
+                    value,
+                    digits_or_base64(value, 0, precise)?,
+                    precise == Some(true),
+                )
             }
             // No setting says how bits are written.
-            requested if requested.is_integer() => not_bits(value, digits_or_base64(value, 0, self.integers_precise())?, false),
-            DataType::Struct(_) if matches!(value, Value::Nested(_)) => {
-                Ok(if is_geometry(value) { Encoding::Geometry } else { Encoding::Plain })
+            requested if requested.is_integer() => not_bits(
+                value,
+                digits_or_base64(value, 0, self.integers_precise())?,
+                false,
+            ),
+            DataType::Struct(_) if matches!(value, Value::Nested(_)) => Ok(if is_geometry(value) {
+                Encoding::Geometry
+            } else {
+                Encoding::Plain
+            }),
+            DataType::Binary | DataType::LargeBinary if is_geometry(value) => {
+                Ok(Encoding::Geometry)
             }
-            DataType::Binary | DataType::LargeBinary if is_geometry(value) => Ok(Encoding::Geometry),
             DataType::Binary | DataType::LargeBinary => match self.binary(value)? {
-                Encoding::Base64 if may_be_bits(value) => {
-                    Err(ambiguous(value, "bytes or the bits of a number", "the column in column_types, or the schema part"))
-                }
+                Encoding::Base64 if may_be_bits(value) => Err(ambiguous(
+                    value,
+                    "bytes or the bits of a number",
+                    "the column in column_types, or the schema part",
+                )),
                 encoding => Ok(encoding),
             },
             _ => Ok(Encoding::Plain),
@@ -176,20 +232,39 @@ impl Column<'_> {
     fn date_time(&self, value: &Value<'_>) -> Result<Encoding> {
         /// The last millisecond of the year 9999: greater numbers must have a finer unit.
         const LAST_MILLI: u64 = 253_402_300_799_999;
-        let is_fine = value.raw().parse::<i64>().is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
-        self.epoch(value, Encoding::DateTime, is_fine && self.modes.time.is_some())
+        let is_fine = value
+            .raw()
+            .parse::<i64>()
+            .is_ok_and(|number| number.unsigned_abs() > LAST_MILLI);
+        self.epoch(
+            value,
+            Encoding::DateTime,
+            is_fine && self.modes.time.is_some(),
+        )
     }
 
     fn time(&self, value: &Value<'_>) -> Result<Encoding> {
-        self.epoch(value, Encoding::Time, self.modes.time == Some(TimeMode::AdaptiveTimeMicroseconds))
+        self.epoch(
+            value,
+            Encoding::Time,
+            self.modes.time == Some(TimeMode::AdaptiveTimeMicroseconds),
+        )
     }
 
     /// Returns the encoding of a number in the setting's unit, else in microseconds if it can have no other, or of ISO text.
-    fn epoch(&self, value: &Value<'_>, encoding: fn(i64) -> Encoding, is_micros: bool) -> Result<Encoding> {
-        let Value::Number(_) = value else { return Ok(Encoding::Iso) };
+    fn epoch(
+        &self,
+        value: &Value<'_>,
+        encoding: fn(i64) -> Encoding,
+        is_micros: bool,
+    ) -> Result<Encoding> {
+        let Value::Number(_) = value else {
+            return Ok(Encoding::Iso);
+        };
         let setting = "time_precision_mode, the column in column_types, or the schema part";
         let unit = self.fixed_unit().or(is_micros.then_some(MICROS));
-        unit.map(encoding).ok_or_else(|| ambiguous(value, "milliseconds or microseconds", setting))
+        unit.map(encoding)
+            .ok_or_else(|| ambiguous(value, "milliseconds or microseconds", setting))
     }
 
     /// Returns whether decimals are base64, if configured.
@@ -199,7 +274,9 @@ impl Column<'_> {
 
     /// Returns whether a `bigint unsigned` is base64, if configured.
     fn unsigned_precise(&self) -> Option<bool> {
-        self.modes.unsigned.map(|mode| mode == UnsignedMode::Precise)
+        self.modes
+            .unsigned
+            .map(|mode| mode == UnsignedMode::Precise)
     }
 
     /// Returns whether text without a fraction is base64, if that is the same for a decimal and a `bigint unsigned`. In mode `long`
@@ -212,12 +289,16 @@ impl Column<'_> {
     }
 
     fn binary(&self, value: &Value<'_>) -> Result<Encoding> {
-        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
+        let Value::Text(text) = value else {
+            return Ok(Encoding::Bits);
+        };
         match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
             (Some(BinaryText::Hex), ..) | (None, false, true) => Ok(Encoding::Hex),
-            (None, true, true) if !text.is_empty() => {
-                Err(ambiguous(value, "base64 or hexadecimal", "binary_handling_mode or the schema part"))
-            }
+            (None, true, true) if !text.is_empty() => Err(ambiguous(
+                value,
+                "base64 or hexadecimal",
+                "binary_handling_mode or the schema part",
+            )),
             _ => Ok(Encoding::Base64),
         }
     }
@@ -225,13 +306,15 @@ impl Column<'_> {
     /// Returns the encoding of a string by the schema part that is requested as bytes: binary in the configured mode, or a `varchar`
     /// with charset `binary`, which the connector writes as Latin-1 text. Text that is not valid in the mode is the latter.
     fn binary_in_text(&self, value: &Value<'_>) -> Result<Encoding> {
-        let Value::Text(text) = value else { return Ok(Encoding::Bits) };
+        let Value::Text(text) = value else {
+            return Ok(Encoding::Bits);
+        };
         match (self.modes.binary, is_base64(text), is_hexadecimal(text)) {
             (Some(BinaryText::Hex), _, true) => Ok(Encoding::Hex),
             (Some(BinaryText::Base64 | BinaryText::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
-            (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => {
-                Err(ambiguous(value, "text, base64 or hexadecimal", "binary_handling_mode"))
-            }
+            (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => Err(
+                ambiguous(value, "text, base64 or hexadecimal", "binary_handling_mode"),
+            ),
             _ => Ok(Encoding::Plain),
         }
     }
@@ -255,7 +338,9 @@ fn is_number(value: &Value<'_>) -> bool {
 
 /// Returns the encoding of a decimal's or integer's text: digits, or base64.
 fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Result<Encoding> {
-    let Value::Text(text) = value else { return Ok(Encoding::Plain) };
+    let Value::Text(text) = value else {
+        return Ok(Encoding::Plain);
+    };
     let is_digits = || decimal::<i256>(text, 76, 38).is_ok();
     match precise {
         Some(true) => return Ok(Encoding::Decimal(scale)),
@@ -275,12 +360,19 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
 
 /// Refuses base64 of a number that may be a `bit(n)` too, which is another number then: its bytes are unsigned, and in reverse order.
 fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Encoding> {
-    let is_other = |bytes: Vec<u8>| bytes.first().is_some_and(|first| *first >= 0x80) || !is_palindrome(&bytes);
+    let is_other = |bytes: Vec<u8>| {
+        bytes.first().is_some_and(|first| *first >= 0x80) || !is_palindrome(&bytes)
+    };
     if encoding != Encoding::Decimal(0) || is_known || !bits(value).is_some_and(is_other) {
         return Ok(encoding);
     }
-    let setting = "the column in column_types, the schema part, or decimal_handling_mode for a decimal(20,0)";
-    Err(ambiguous(value, "a decimal or the bits of a number", setting))
+    let setting =
+        "the column in column_types, the schema part, or decimal_handling_mode for a decimal(20,0)";
+    Err(ambiguous(
+        value,
+        "a decimal or the bits of a number",
+        setting,
+    ))
 }
 
 fn is_base64(text: &str) -> bool {
@@ -306,7 +398,9 @@ fn is_palindrome(bytes: &[u8]) -> bool {
 }
 
 fn is_geometry(value: &Value<'_>) -> bool {
-    let Value::Nested(object) = value else { return false };
+    let Value::Nested(object) = value else {
+        return false;
+    };
     let mut found = false;
     members(object, |name, _| found |= name == "wkb");
     found
@@ -314,13 +408,21 @@ fn is_geometry(value: &Value<'_>) -> bool {
 
 #[cold]
 fn ambiguous(value: &Value<'_>, candidates: &str, setting: &str) -> Fault {
-    Fault::new(Kind::Type, format!("{} may be {candidates}: only {setting} can tell", excerpt(value.raw())))
+    Fault::new(
+        Kind::Type,
+        format!(
+            "{} may be {candidates}: only {setting} can tell",
+            excerpt(value.raw())
+        ),
+    )
 }
 
 /// Calls `found` with the members of an object that was validated when the message was read.
 pub(super) fn members<'a>(object: &'a str, mut found: impl FnMut(&str, Value<'a>)) {
     let mut cursor = Cursor::new(object, true);
-    let Ok(mut members) = cursor.object() else { return };
+    let Ok(mut members) = cursor.object() else {
+        return;
+    };
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         let Ok(value) = cursor.value() else { return };
         found(&name.unescaped(), value);

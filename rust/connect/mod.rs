@@ -9,5 +9,7 @@ mod decode;
 mod modes;
 
 pub(crate) use column::Column;
-pub(crate) use decode::{decimal_text, decode, iso, of_integer, short_decimal, sign_extended, unsigned, zoned};
+pub(crate) use decode::{
+    decimal_text, decode, iso, of_integer, short_decimal, sign_extended, unsigned, zoned,
+};
 pub(crate) use modes::Modes;

@@ -52,26 +52,48 @@ pub(crate) struct Modes {
 impl Modes {
     /// Parses the settings in the options.
     pub fn new(options: &Options) -> Result<Self, String> {
-        fn mode<T: Copy>(argument: &str, name: Option<&String>, names: &[(&str, T)]) -> Result<Option<T>, String> {
+        fn mode<T: Copy>(
+            argument: &str,
+            name: Option<&String>,
+            names: &[(&str, T)],
+        ) -> Result<Option<T>, String> {
             name.map(|name| named(argument, name, names)).transpose()
         }
         Ok(Modes {
-            decimal: mode("decimal_handling_mode", options.decimal_handling_mode.as_ref(), &DecimalMode::NAMES)?,
-            time: mode("time_precision_mode", options.time_precision_mode.as_ref(), &TimeMode::NAMES)?,
+            decimal: mode(
+                "decimal_handling_mode",
+                options.decimal_handling_mode.as_ref(),
+                &DecimalMode::NAMES,
+            )?,
+            time: mode(
+                "time_precision_mode",
+                options.time_precision_mode.as_ref(),
+                &TimeMode::NAMES,
+            )?,
             binary: options.binary_text()?,
-            unsigned: mode("bigint_unsigned_handling_mode", options.bigint_unsigned_handling_mode.as_ref(), &UnsignedMode::NAMES)?,
+            unsigned: mode(
+                "bigint_unsigned_handling_mode",
+                options.bigint_unsigned_handling_mode.as_ref(),
+                &UnsignedMode::NAMES,
+            )?,
         })
     }
 }
 
 impl DecimalMode {
-    pub(crate) const NAMES: [(&'static str, DecimalMode); 3] =
-        [("precise", DecimalMode::Precise), ("string", DecimalMode::String), ("double", DecimalMode::Double)];
+    pub(crate) const NAMES: [(&'static str, DecimalMode); 3] = [
+        ("precise", DecimalMode::Precise),
+        ("string", DecimalMode::String),
+        ("double", DecimalMode::Double),
+    ];
 }
 
 impl TimeMode {
     pub(crate) const NAMES: [(&'static str, TimeMode); 6] = [
-        ("adaptive_time_microseconds", TimeMode::AdaptiveTimeMicroseconds),
+        (
+            "adaptive_time_microseconds",
+            TimeMode::AdaptiveTimeMicroseconds,
+        ),
         ("adaptive", TimeMode::Adaptive),
         ("connect", TimeMode::Connect),
         ("isostring", TimeMode::IsoString),
@@ -81,5 +103,8 @@ impl TimeMode {
 }
 
 impl UnsignedMode {
-    pub(crate) const NAMES: [(&'static str, UnsignedMode); 2] = [("long", UnsignedMode::Long), ("precise", UnsignedMode::Precise)];
+    pub(crate) const NAMES: [(&'static str, UnsignedMode); 2] = [
+        ("long", UnsignedMode::Long),
+        ("precise", UnsignedMode::Precise),
+    ];
 }

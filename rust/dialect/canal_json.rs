@@ -76,13 +76,27 @@ const TICDC: &str = "ticdc-canal-json";
 const CLOUDCANAL_NAME: &str = "cloudcanal-canal-json";
 
 /// Alibaba canal: declared types are the DDL's own text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
+static CANAL: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: true,
+    format: ValueFormat::Text,
+    quoting: Quoting::Backticks,
+};
 /// TiCDC leaves the parameters of types out.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
+static TIDB: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Text,
+    quoting: Quoting::None,
+};
 
 /// CloudCanal writes labels, not their numbers.
-static CLOUDCANAL: Quirks =
-    Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::Backticks };
+static CLOUDCANAL: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: true,
+    format: ValueFormat::TextAndLabels,
+    quoting: Quoting::Backticks,
+};
 
 fn quirks(name: &str) -> &'static Quirks {
     match name {
@@ -98,12 +112,24 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("data", Placeholder::After),
         ("old", Placeholder::Before),
         ("type", Placeholder::Operation),
-        ("es", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("ts", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
-        ("id", Placeholder::Integer(|source, number| source.message_id = Some(number))),
+        (
+            "es",
+            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+        ),
+        (
+            "ts",
+            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+        ),
+        (
+            "id",
+            Placeholder::Integer(|source, number| source.message_id = Some(number)),
+        ),
         ("gtid", Placeholder::Text(gtid)),
         ("mysqlType", Placeholder::DeclaredTypes),
-        ("_tidb.commitTs", Placeholder::Integer(|source, number| source.commit_ts = Some(number))),
+        (
+            "_tidb.commitTs",
+            Placeholder::Integer(|source, number| source.commit_ts = Some(number)),
+        ),
     ],
     wrapper: None,
     table: Place::Either(128),
@@ -178,16 +204,25 @@ struct Tidb<'a> {
     claim_check_location: Option<CowStr<'a>>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
         read_message(cursor, reading, events)?.emit(reading, events)?;
-        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
+        check_other(&record, member_names::<Message<'static>>, events)
+            .map_err(|fault| fault.within("type"))
     })
 }
 
-fn read_message<'a>(cursor: &mut Cursor<'a>, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {
+fn read_message<'a>(
+    cursor: &mut Cursor<'a>,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<Message<'a>> {
     let start = cursor.clone();
     events.set_quoting(reading.quirks.quoting);
     let message: Message<'a> = read_record(cursor, events)?;
@@ -222,7 +257,9 @@ impl<'a> Message<'a> {
         // A statement that canal logged as text has a row's type, but no rows.
         let is_statement = rows == 0 && envelope.sql.is_some();
         if rows == 0 && !is_statement {
-            return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
+            return Err(
+                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"),
+            );
         }
         let envelope = events.envelope(envelope)?;
         let has_schema = !reading.options.has_objects.is_empty();
@@ -233,9 +270,14 @@ impl<'a> Message<'a> {
             // A row has its own `old`: that of another row says nothing about it.
             let (data, old) = (events.image(&data, row), events.image(&old, row));
             if let (Op::Update, Some(data), Some(old)) = (op, &data, &old)
-                && let Some(name) = events.lacking(data, old).iter().find(|name| !has_schema || events.keys.column(**name).is_some())
+                && let Some(name) = events
+                    .lacking(data, old)
+                    .iter()
+                    .find(|name| !has_schema || events.keys.column(**name).is_some())
             {
-                return Err(Fault::new(Kind::Envelope, IN_OLD_ONLY).within(events.keys.name(*name)).within("data"));
+                return Err(Fault::new(Kind::Envelope, IN_OLD_ONLY)
+                    .within(events.keys.name(*name))
+                    .within("data"));
             }
             let (before, after) = row_images(op, data, old)?;
             events.row(op, envelope, before, after);
@@ -247,7 +289,14 @@ impl<'a> Message<'a> {
         let is_ddl = self.is_ddl.unwrap_or(false);
         match &self.operation {
             Some(operation) => Ok(match op_of(&operation.0, is_ddl) {
-                Op::Query if self.sql.as_ref().is_some_and(|CowStr(sql)| is_definition(sql)) => Op::Ddl,
+                Op::Query
+                    if self
+                        .sql
+                        .as_ref()
+                        .is_some_and(|CowStr(sql)| is_definition(sql)) =>
+                {
+                    Op::Ddl
+                }
                 op => op,
             }),
             None if is_ddl => Ok(Op::Ddl),
@@ -257,7 +306,11 @@ impl<'a> Message<'a> {
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
         let is_ddl = self.is_ddl.unwrap_or(false);
-        let quirks = if self.tidb.is_some() { &TIDB } else { reading.quirks };
+        let quirks = if self.tidb.is_some() {
+            &TIDB
+        } else {
+            reading.quirks
+        };
         let mut envelope = Envelope {
             database: unquoted(self.database, quirks.quoting),
             table: unquoted(self.table, quirks.quoting),
@@ -277,8 +330,10 @@ impl<'a> Message<'a> {
             ..Envelope::empty(quirks)
         };
         if let Some(tidb) = self.tidb {
-            (envelope.source.commit_ts, envelope.source.watermark_ts) = (tidb.commit_ts, tidb.watermark_ts);
-            (envelope.handle_key_only, envelope.claim_check) = (tidb.only_handle_key, text(tidb.claim_check_location));
+            (envelope.source.commit_ts, envelope.source.watermark_ts) =
+                (tidb.commit_ts, tidb.watermark_ts);
+            (envelope.handle_key_only, envelope.claim_check) =
+                (tidb.only_handle_key, text(tidb.claim_check_location));
         }
         envelope
     }
@@ -287,7 +342,13 @@ impl<'a> Message<'a> {
 /// A name without its producer's quoting.
 #[inline]
 fn unquoted<'a>(name: Option<CowStr<'a>>, quoting: Quoting) -> Option<Cow<'a, str>> {
-    text(name).map(|name| if name.contains('`') { Cow::Owned(quoting.undo(&name).into_owned()) } else { name })
+    text(name).map(|name| {
+        if name.contains('`') {
+            Cow::Owned(quoting.undo(&name).into_owned())
+        } else {
+            name
+        }
+    })
 }
 
 /// The operation of canal's word for an event.
@@ -302,7 +363,9 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
 /// Whether a statement that canal sends as QUERY defines something, such as a database.
 fn is_definition(sql: &str) -> bool {
     let word = first_word(sql);
-    ["create", "alter", "drop", "rename"].iter().any(|known| word.eq_ignore_ascii_case(known))
+    ["create", "alter", "drop", "rename"]
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
 }
 
 const OPERATIONS: [(&str, Op); 19] = [
@@ -333,7 +396,11 @@ const OPERATIONS: [(&str, Op); 19] = [
 const IN_OLD_ONLY: &str = "is missing, but old has it: the value after the update is not known. Let the producer write null columns";
 
 /// Before and after of one row. A DELETE's row is wherever its producer put it: in `data`, in `old`, or in both.
-fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option<Image>, Option<Image>)> {
+fn row_images(
+    op: Op,
+    data: Option<Cells>,
+    old: Option<Cells>,
+) -> Result<(Option<Image>, Option<Image>)> {
     let after = data.clone().map(Image::whole);
     let before = match (data, old) {
         (Some(data), Some(old)) => Some(Image::merged(data, old)),
@@ -341,9 +408,17 @@ fn row_images(op: Op, data: Option<Cells>, old: Option<Cells>) -> Result<(Option
         (Some(data), None) if op == Op::Delete => Some(Image::whole(data)),
         (_, None) => None,
     };
-    let missing = || Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name())).within("data");
+    let missing = || {
+        Fault::new(
+            Kind::Envelope,
+            format!("a row of this {} has no image", op.name()),
+        )
+        .within("data")
+    };
     match op {
-        Op::Delete => before.map(|before| (Some(before), None)).ok_or_else(missing),
+        Op::Delete => before
+            .map(|before| (Some(before), None))
+            .ok_or_else(missing),
         Op::Update => after.map(|after| (before, Some(after))).ok_or_else(missing),
         _ => after.map(|after| (None, Some(after))).ok_or_else(missing),
     }

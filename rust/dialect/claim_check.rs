@@ -30,11 +30,25 @@ pub(crate) fn is_stored(dialect: &str) -> bool {
 pub(crate) fn unwrap(bytes: &[u8]) -> Option<Result<Stored>> {
     // Cheap rejection of all other messages.
     const PREFIX: &[u8] = b"{\"key\":";
-    let wrapper: Wrapper = if bytes.starts_with(PREFIX) { serde_json::from_slice(bytes).ok()? } else { return None };
+    let wrapper: Wrapper = if bytes.starts_with(PREFIX) {
+        serde_json::from_slice(bytes).ok()?
+    } else {
+        return None;
+    };
     let key = wrapper.key.as_deref().map(decode).transpose();
-    Some(key.and_then(|key| Ok(Stored { key, value: decode(&wrapper.value)? })))
+    Some(key.and_then(|key| {
+        Ok(Stored {
+            key,
+            value: decode(&wrapper.value)?,
+        })
+    }))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>> {
-    STANDARD.decode(text).map_err(|error| Fault::new(Kind::Syntax, format!("a stored message is not base64: {error}")))
+    STANDARD.decode(text).map_err(|error| {
+        Fault::new(
+            Kind::Syntax,
+            format!("a stored message is not base64: {error}"),
+        )
+    })
 }

@@ -48,7 +48,12 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "cloudcanal-json";
 
-static CLOUDCANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::None };
+static CLOUDCANAL: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: true,
+    format: ValueFormat::TextAndLabels,
+    quoting: Quoting::None,
+};
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
@@ -56,9 +61,18 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("data", Placeholder::After),
         ("before", Placeholder::Before),
         ("action", Placeholder::Operation),
-        ("bid", Placeholder::Integer(|source, number| source.message_id = Some(number))),
-        ("execTs", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("sendTs", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        (
+            "bid",
+            Placeholder::Integer(|source, number| source.message_id = Some(number)),
+        ),
+        (
+            "execTs",
+            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+        ),
+        (
+            "sendTs",
+            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+        ),
         ("dbValType", Placeholder::DeclaredTypes),
     ],
     wrapper: None,
@@ -133,12 +147,17 @@ struct Message<'a> {
     table_changes: Option<RawNested<'a>>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
         read_record::<Message<'a>>(cursor, events)?.emit(reading, events)?;
-        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("action"))
+        check_other(&record, member_names::<Message<'static>>, events)
+            .map_err(|fault| fault.within("action"))
     })
 }
 
@@ -157,7 +176,9 @@ impl<'a> Message<'a> {
         }
         let rows = data.len().max(before.len());
         if rows == 0 {
-            return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"));
+            return Err(
+                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"),
+            );
         }
         if !before.is_empty() && !data.is_empty() && before.len() != data.len() {
             let what = format!("has {} rows, data has {}", before.len(), data.len());
@@ -165,7 +186,8 @@ impl<'a> Message<'a> {
         }
         let envelope = events.envelope(envelope)?;
         for row in 0..rows {
-            let (before, after) = row_images(op, events.image(&data, row), events.image(&before, row))?;
+            let (before, after) =
+                row_images(op, events.image(&data, row), events.image(&before, row))?;
             events.row(op, envelope, before, after);
         }
         Ok(())
@@ -205,24 +227,43 @@ impl<'a> Message<'a> {
             _ => {}
         }
         let Some(CowStr(action)) = &self.action else {
-            return if self.is_ddl() { Ok(Op::Ddl) } else { Err(Fault::new(Kind::Envelope, "is missing").within("action")) };
+            return if self.is_ddl() {
+                Ok(Op::Ddl)
+            } else {
+                Err(Fault::new(Kind::Envelope, "is missing").within("action"))
+            };
         };
         Ok(match any_case(action, &OPERATIONS) {
             Some(Op::Truncate) => Op::Truncate,
             _ if self.is_ddl() => Op::Ddl,
             // CloudCanal names the database in each message, wal2json in none.
-            None if self.db.is_none() => return Err(unknown_operation(self.action.as_ref()).within("action")),
+            None if self.db.is_none() => {
+                return Err(unknown_operation(self.action.as_ref()).within("action"));
+            }
             op => op.unwrap_or(Op::Other),
         })
     }
 }
 
 /// Before and after of one row: whole images. A DELETE's row is in `data`, or in `before`.
-fn row_images(op: Op, data: Option<Cells>, before: Option<Cells>) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name())).within("data");
+fn row_images(
+    op: Op,
+    data: Option<Cells>,
+    before: Option<Cells>,
+) -> Result<(Option<Image>, Option<Image>)> {
+    let missing = || {
+        Fault::new(
+            Kind::Envelope,
+            format!("a row of this {} has no image", op.name()),
+        )
+        .within("data")
+    };
     let (data, before) = (data.map(Image::whole), before.map(Image::whole));
     match op {
-        Op::Delete => before.or(data).map(|before| (Some(before), None)).ok_or_else(missing),
+        Op::Delete => before
+            .or(data)
+            .map(|before| (Some(before), None))
+            .ok_or_else(missing),
         Op::Update => data.map(|after| (before, Some(after))).ok_or_else(missing),
         _ => data.map(|after| (None, Some(after))).ok_or_else(missing),
     }

@@ -34,7 +34,10 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Aliyun DataWorks (Data Integration to Kafka)",
     wire: Wire::Json,
     description: "Aliyun DataWorks' messages of the synchronization of a database to Kafka",
-    marks: Marks::Members(&[Mark::First("schema", "dataColumn"), Mark::Holds("payload", &["sequenceId", "timestamp", "op"])]),
+    marks: Marks::Members(&[
+        Mark::First("schema", "dataColumn"),
+        Mark::Holds("payload", &["sequenceId", "timestamp", "op"]),
+    ]),
     quirks: |_| &DATAWORKS,
     read: Read::Text(read),
     options: JSON_OPTIONS,
@@ -43,7 +46,12 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "dataworks-json";
 
-static DATAWORKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64, quoting: Quoting::None };
+static DATAWORKS: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Base64,
+    quoting: Quoting::None,
+};
 
 /// The documentation writes the third word without its last letter.
 const OPERATIONS: [(&str, Op); 19] = [
@@ -148,22 +156,39 @@ struct Ddl<'a> {
     text: Option<CowStr<'a>>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| {
+        read_record::<Message<'a>>(cursor, events)?.emit(reading, events)
+    })
 }
 
 impl<'a> Message<'a> {
     fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.payload.op().map_err(|fault| fault.within("payload"))?;
         let cells = [self.payload.before(), self.payload.after()];
-        let columns = self.schema.as_ref().and_then(|schema| schema.columns.as_deref());
-        let types = columns.filter(|_| events.needs.types || events.needs.images).map(|columns| declare(columns, events));
+        let columns = self
+            .schema
+            .as_ref()
+            .and_then(|schema| schema.columns.as_deref());
+        let types = columns
+            .filter(|_| events.needs.types || events.needs.images)
+            .map(|columns| declare(columns, events));
         if let Some(types) = types {
-            cells.iter().flatten().for_each(|cells| read_dates(cells.clone(), types, events));
+            cells
+                .iter()
+                .flatten()
+                .for_each(|cells| read_dates(cells.clone(), types, events));
         }
         let (before, after) = images(op, cells)?;
-        let envelope = Envelope { types, ..self.envelope(reading) };
+        let envelope = Envelope {
+            types,
+            ..self.envelope(reading)
+        };
         let envelope = events.envelope(envelope)?;
         events.row(op, envelope, before, after);
         Ok(())
@@ -171,7 +196,10 @@ impl<'a> Message<'a> {
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
         let named = |name: Option<CowStr<'a>>| text(name).filter(|name| !name.is_empty());
-        let (primary_key, table) = self.schema.map(|schema| (schema.primary_key.0, schema.source)).unwrap_or_default();
+        let (primary_key, table) = self
+            .schema
+            .map(|schema| (schema.primary_key.0, schema.source))
+            .unwrap_or_default();
         let table = table.unwrap_or_default();
         let times = self.payload.timestamp.unwrap_or_default();
         Envelope {
@@ -184,9 +212,19 @@ impl<'a> Message<'a> {
             version: text(table.version),
             source: Source {
                 operation: text(self.payload.operation),
-                event_time: times.event.filter(|time| *time > 0).and_then(micros_of_epoch),
-                produced_time: times.system.filter(|time| *time > 0).and_then(micros_of_epoch),
-                message_id: self.payload.sequence.and_then(|CowStr(digits)| digits.parse().ok()).filter(|id| *id >= 0),
+                event_time: times
+                    .event
+                    .filter(|time| *time > 0)
+                    .and_then(micros_of_epoch),
+                produced_time: times
+                    .system
+                    .filter(|time| *time > 0)
+                    .and_then(micros_of_epoch),
+                message_id: self
+                    .payload
+                    .sequence
+                    .and_then(|CowStr(digits)| digits.parse().ok())
+                    .filter(|id| *id >= 0),
                 ..Source::default()
             },
             ..Envelope::empty(reading.quirks)
@@ -201,7 +239,9 @@ impl Payload<'_> {
         };
         match any_case(word, &OPERATIONS) {
             Some(op) => Ok(op),
-            None if self.before().is_some() || self.after().is_some() => Err(unknown_operation(self.operation.as_ref()).within("op")),
+            None if self.before().is_some() || self.after().is_some() => {
+                Err(unknown_operation(self.operation.as_ref()).within("op"))
+            }
             None => Ok(Op::Other),
         }
     }
@@ -218,7 +258,11 @@ impl Payload<'_> {
 /// The images of a change. An update may have only one of them, if the other one is a message of its own.
 fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>, Option<Image>)> {
     let (before, after) = (before.map(Image::whole), after.map(Image::whole));
-    let missing = |side: &str| Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(side).within("payload");
+    let missing = |side: &str| {
+        Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
+            .within(side)
+            .within("payload")
+    };
     match (op, before, after) {
         (Op::Insert, _, None) => Err(missing("after")),
         (Op::Insert, _, after) => Ok((None, after)),
@@ -234,11 +278,19 @@ fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>,
 fn declare(columns: &[Column<'_>], events: &mut Events<'_, '_, '_>) -> usize {
     events.types.start();
     let mut last = 0;
-    for Column { name: CowStr(name), data_type } in columns {
+    for Column {
+        name: CowStr(name),
+        data_type,
+    } in columns
+    {
         let key = events.keys.intern_plain(name);
         last = key.index();
         let spelling = data_type.as_ref().map_or("", |CowStr(name)| name);
-        events.types.declare_as((key, events.keys.column(key)), NAME, spelling, || declared(spelling));
+        events
+            .types
+            .declare_as((key, events.keys.column(key)), NAME, spelling, || {
+                declared(spelling)
+            });
     }
     events.types.finish(&[], last)
 }
@@ -254,7 +306,10 @@ fn declared(spelling: &str) -> DeclaredType {
         "STRING" => "text",
         other => other,
     };
-    DeclaredType { text: spelling.into(), ..DeclaredType::parse(mysql) }
+    DeclaredType {
+        text: spelling.into(),
+        ..DeclaredType::parse(mysql)
+    }
 }
 
 /// The instant of milliseconds. Java's dates have years that a column has not.
@@ -262,16 +317,27 @@ fn instant<'a>(millis: i64, digits: &'a str, arena: &'a Bump) -> Value<'a> {
     if in_calendar(millis.div_euclid(1000)).is_ok() {
         return Value::Timestamp(millis * 1000);
     }
-    let why = arena.alloc_str(&format!("{digits} milliseconds do not fit into the years 1 to 9999"));
-    Value::Unread(arena.alloc(Unread { kind: Kind::Range, why, bytes: digits.as_bytes() }))
+    let why = arena.alloc_str(&format!(
+        "{digits} milliseconds do not fit into the years 1 to 9999"
+    ));
+    Value::Unread(arena.alloc(Unread {
+        kind: Kind::Range,
+        why,
+        bytes: digits.as_bytes(),
+    }))
 }
 
 /// Replaces the milliseconds of requested DATE columns by their instant.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
     for (key, value) in &mut events.cells[cells] {
-        let Value::Number(digits) = *value else { continue };
-        let declared = events.keys.column(*key).and_then(|column| events.types.of_column(types, column));
+        let Value::Number(digits) = *value else {
+            continue;
+        };
+        let declared = events
+            .keys
+            .column(*key)
+            .and_then(|column| events.types.of_column(types, column));
         if declared.is_some_and(|declared| declared.family == TypeFamily::Timestamp)
             && let Ok(millis) = digits.parse::<i64>()
         {

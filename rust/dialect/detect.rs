@@ -38,7 +38,10 @@ pub(crate) enum Mark {
 impl Mark {
     fn name(&self) -> Option<&'static str> {
         match self {
-            Mark::Name(name) | Mark::Begins(name, _) | Mark::Texts(name, _) | Mark::TextsBehind(_, name, _) => Some(name),
+            Mark::Name(name)
+            | Mark::Begins(name, _)
+            | Mark::Texts(name, _)
+            | Mark::TextsBehind(_, name, _) => Some(name),
             Mark::First(name, _) | Mark::Holds(name, _) => Some(name),
             Mark::Added(_) => None,
         }
@@ -53,7 +56,10 @@ impl Mark {
     }
 
     fn outranks(&self) -> bool {
-        matches!(self, Mark::TextsBehind(..) | Mark::First(..) | Mark::Holds(..))
+        matches!(
+            self,
+            Mark::TextsBehind(..) | Mark::First(..) | Mark::Holds(..)
+        )
     }
 
     /// Whether the mark matches the value at the cursor, whose member is behind `previous`.
@@ -64,10 +70,14 @@ impl Mark {
             Mark::Begins(_, begin) => first == Some(*begin),
             Mark::Texts(_, texts) => is_one_of(texts, cursor),
             Mark::TextsBehind(behind, _, texts) => previous == *behind && is_one_of(texts, cursor),
-            Mark::First(_, inner) => names(cursor.clone()).next().is_some_and(|name| name == *inner),
+            Mark::First(_, inner) => names(cursor.clone())
+                .next()
+                .is_some_and(|name| name == *inner),
             Mark::Holds(_, inner) => {
                 let found: Vec<_> = names(cursor.clone()).collect();
-                inner.iter().all(|inner| found.iter().any(|name| name == inner))
+                inner
+                    .iter()
+                    .all(|inner| found.iter().any(|name| name == inner))
             }
             Mark::Added(_) => false,
         }
@@ -79,8 +89,12 @@ fn is_one_of(texts: &[&str], cursor: &mut Cursor<'_>) -> bool {
     if texts.iter().any(|text| cursor.is_at(text)) {
         return true;
     }
-    let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else { return false };
-    texts.iter().any(|text| text.trim_matches('"') == found.unescaped())
+    let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else {
+        return false;
+    };
+    texts
+        .iter()
+        .any(|text| text.trim_matches('"') == found.unescaped())
 }
 
 /// The names of the members of the object at the cursor.
@@ -91,34 +105,58 @@ fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = Cow<'_, str>> {
         if !std::mem::take(&mut is_first) {
             cursor.skip_unchecked().ok()?;
         }
-        cursor.next_key(members.as_mut()?).ok()?.map(Text::unescaped)
+        cursor
+            .next_key(members.as_mut()?)
+            .ok()?
+            .map(Text::unescaped)
     })
 }
 
 /// Marks of all dialects, by the member's name.
-static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> = LazyLock::new(|| {
-    let mut marks: HashMap<_, Vec<_>> = HashMap::new();
-    for dialect in DIALECTS {
-        for mark in dialect.marks.members() {
-            mark.name().into_iter().for_each(|name| marks.entry(name).or_default().push((*mark, dialect)));
+static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> =
+    LazyLock::new(|| {
+        let mut marks: HashMap<_, Vec<_>> = HashMap::new();
+        for dialect in DIALECTS {
+            for mark in dialect.marks.members() {
+                mark.name()
+                    .into_iter()
+                    .for_each(|name| marks.entry(name).or_default().push((*mark, dialect)));
+            }
         }
-    }
-    marks.values_mut().for_each(|marks| marks.sort_by_key(|(mark, _)| !mark.outranks()));
-    marks
-});
+        marks
+            .values_mut()
+            .for_each(|marks| marks.sort_by_key(|(mark, _)| !mark.outranks()));
+        marks
+    });
 
 /// Whether a member of this name is added to rows.
 type IsAdded = fn(&str) -> bool;
 
 /// The marks of members that are added to rows.
 static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
-    let marks = DIALECTS.iter().flat_map(|dialect| dialect.marks.members().iter().map(move |mark| (mark, dialect)));
-    marks.filter_map(|(mark, dialect)| if let Mark::Added(is_it) = mark { Some((*is_it, dialect)) } else { None }).collect()
+    let marks = DIALECTS.iter().flat_map(|dialect| {
+        dialect
+            .marks
+            .members()
+            .iter()
+            .map(move |mark| (mark, dialect))
+    });
+    marks
+        .filter_map(|(mark, dialect)| {
+            if let Mark::Added(is_it) = mark {
+                Some((*is_it, dialect))
+            } else {
+                None
+            }
+        })
+        .collect()
 });
 
 /// Whether members of this name identify another dialect.
 pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
-    MARKS.get(name).is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
+    MARKS
+        .get(name)
+        .is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
 }
 
 /// The texts of a member, this one included, that say the same of a message's dialect as this one; `None` if no text of the member says
@@ -131,15 +169,31 @@ pub(crate) fn texts_like(name: &str, text: &str) -> Option<Box<[Box<str>]>> {
     // Compared with their quotes, as the marks have them: they are many, and each template that is made compares them.
     let quoted = format!("\"{text}\"");
     let is_alike = |other: &&str| {
-        *other != quoted && marks.iter().all(|(mark, _)| mark.texts().contains(other) == mark.texts().contains(&quoted.as_str()))
+        *other != quoted
+            && marks.iter().all(|(mark, _)| {
+                mark.texts().contains(other) == mark.texts().contains(&quoted.as_str())
+            })
     };
-    let others = marks.iter().flat_map(|(mark, _)| mark.texts()).filter(|other| is_alike(other)).map(|other| other.trim_matches('"'));
-    Some(std::iter::once(text).chain(others).map(Into::into).collect())
+    let others = marks
+        .iter()
+        .flat_map(|(mark, _)| mark.texts())
+        .filter(|other| is_alike(other))
+        .map(|other| other.trim_matches('"'));
+    Some(
+        std::iter::once(text)
+            .chain(others)
+            .map(Into::into)
+            .collect(),
+    )
 }
 
 /// Detects the dialect of a message.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    known_json(without_schema_id(message)).or_else(|| DIALECTS.iter().find(|dialect| dialect.marks.matches(message)))
+    known_json(without_schema_id(message)).or_else(|| {
+        DIALECTS
+            .iter()
+            .find(|dialect| dialect.marks.matches(message))
+    })
 }
 
 /// Whether bytes are JSON of a known dialect.
@@ -177,7 +231,12 @@ fn by_added(text: &str) -> Option<&'static Dialect> {
     if !may_have("\"__") && !may_have("\\u") {
         return None;
     }
-    names(first_object(text)?).find_map(|name| ADDED.iter().find(|(is_it, _)| is_it(&name)).map(|(_, dialect)| *dialect))
+    names(first_object(text)?).find_map(|name| {
+        ADDED
+            .iter()
+            .find(|(is_it, _)| is_it(&name))
+            .map(|(_, dialect)| *dialect)
+    })
 }
 
 fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
@@ -188,7 +247,10 @@ fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         let name = name.unescaped();
         let marks = MARKS.get(&*name).map_or(&[][..], Vec::as_slice);
-        match marks.iter().find(|(mark, _)| mark.matches(&mut cursor, &previous)) {
+        match marks
+            .iter()
+            .find(|(mark, _)| mark.matches(&mut cursor, &previous))
+        {
             Some((Mark::Texts(..), dialect)) => by_word = by_word.or(Some(*dialect)),
             Some((_, dialect)) => return Some(dialect),
             None => {}
@@ -223,10 +285,16 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
         }
     }
     let tried: Vec<_> = DIALECTS.iter().map(|dialect| dialect.name).collect();
-    let hint = if first_object(utf8::utf8(message).unwrap_or_default()).is_some_and(|mut object| object.peek() == Some(b'{')) {
+    let hint = if first_object(utf8::utf8(message).unwrap_or_default())
+        .is_some_and(|mut object| object.peek() == Some(b'{'))
+    {
         UNWRAPPED
     } else {
         ""
     };
-    Fault::new(Kind::Envelope, format!("not recognised; tried {}{hint}", tried.join(", "))).at(0)
+    Fault::new(
+        Kind::Envelope,
+        format!("not recognised; tried {}{hint}", tried.join(", ")),
+    )
+    .at(0)
 }

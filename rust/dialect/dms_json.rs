@@ -31,7 +31,11 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "AWS DMS (Kafka and Kinesis)",
     wire: Wire::Json,
     description: "AWS Database Migration Service's messages for Kafka and Kinesis",
-    marks: Marks::Members(&[Mark::Begins("metadata", b'{'), Mark::Begins("control", b'{'), Mark::Begins("before-image", b'{')]),
+    marks: Marks::Members(&[
+        Mark::Begins("metadata", b'{'),
+        Mark::Begins("control", b'{'),
+        Mark::Begins("before-image", b'{'),
+    ]),
     quirks: |_| &DMS,
     read: Read::Text(read),
     options: JSON_OPTIONS,
@@ -40,7 +44,12 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "dms-json";
 
-static DMS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Hex, quoting: Quoting::None };
+static DMS: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Hex,
+    quoting: Quoting::None,
+};
 
 const RECORD_TYPES: [&str; 2] = ["data", "control"];
 
@@ -105,9 +114,15 @@ struct Metadata<'a> {
     position: Option<CowStr<'a>>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
-    records::records(&mut cursor, |cursor| read_record::<Message<'a>>(cursor, events)?.emit(reading, events))
+    records::records(&mut cursor, |cursor| {
+        read_record::<Message<'a>>(cursor, events)?.emit(reading, events)
+    })
 }
 
 impl<'a> Message<'a> {
@@ -129,14 +144,21 @@ impl<'a> Message<'a> {
 
     fn op(&self) -> Result<Op> {
         if let Some(CowStr(kind)) = &self.metadata.record_type
-            && !RECORD_TYPES.iter().any(|known| kind.eq_ignore_ascii_case(known))
+            && !RECORD_TYPES
+                .iter()
+                .any(|known| kind.eq_ignore_ascii_case(known))
         {
-            return Err(Fault::new(Kind::Envelope, format!("{:?} is neither data nor control", kind))
-                .within("record-type")
-                .within("metadata"));
+            return Err(Fault::new(
+                Kind::Envelope,
+                format!("{:?} is neither data nor control", kind),
+            )
+            .within("record-type")
+            .within("metadata"));
         }
         let Some(CowStr(word)) = &self.metadata.operation else {
-            return Err(Fault::new(Kind::Envelope, "is missing").within("operation").within("metadata"));
+            return Err(Fault::new(Kind::Envelope, "is missing")
+                .within("operation")
+                .within("metadata"));
         };
         match (self.is_control(), any_case(word, &ROW_OPERATIONS)) {
             (true, _) => Ok(any_case(word, &CONTROL_OPERATIONS).unwrap_or(Op::Other)),
@@ -151,15 +173,28 @@ impl<'a> Message<'a> {
             return Ok((None, None));
         }
         let row = self.data.0.clone().map(Image::whole);
-        let row = row.ok_or_else(|| Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"))?;
+        let row = row.ok_or_else(|| {
+            Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data")
+        })?;
         Ok(match op {
             Op::Delete => (Some(row), None),
-            Op::Update => (self.before.0.clone().filter(|cells| !cells.is_empty()).map(Image::whole), Some(row)),
+            Op::Update => (
+                self.before
+                    .0
+                    .clone()
+                    .filter(|cells| !cells.is_empty())
+                    .map(Image::whole),
+                Some(row),
+            ),
             _ => (None, Some(row)),
         })
     }
 
-    fn envelope(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<Envelope<'a>> {
+    fn envelope(
+        self,
+        reading: &ReadContext<'_, 'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<Envelope<'a>> {
         let metadata = self.metadata;
         let named = |name: Option<CowStr<'a>>| text(name).filter(|name| !name.is_empty());
         let mut envelope = Envelope {
@@ -167,9 +202,14 @@ impl<'a> Message<'a> {
             table: named(metadata.table),
             source: Source {
                 operation: text(metadata.operation),
-                event_time: micros(metadata.committed).map_err(|fault| fault.within("commit-timestamp").within("metadata"))?,
-                produced_time: micros(metadata.timestamp).map_err(|fault| fault.within("timestamp").within("metadata"))?,
-                transaction_id: Some(metadata.transaction.0).filter(|id| !id.is_null()).map(|id| id.text()).transpose()?,
+                event_time: micros(metadata.committed)
+                    .map_err(|fault| fault.within("commit-timestamp").within("metadata"))?,
+                produced_time: micros(metadata.timestamp)
+                    .map_err(|fault| fault.within("timestamp").within("metadata"))?,
+                transaction_id: Some(metadata.transaction.0)
+                    .filter(|id| !id.is_null())
+                    .map(|id| id.text())
+                    .transpose()?,
                 ..Source::default()
             },
             ..Envelope::empty(reading.quirks)
@@ -191,13 +231,17 @@ fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
 
 /// Microseconds since 1970 of `2024-05-06T07:08:09.123456Z`.
 fn micros(time: Option<CowStr<'_>>) -> Result<Option<i64>> {
-    let Some(CowStr(text)) = time else { return Ok(None) };
+    let Some(CowStr(text)) = time else {
+        return Ok(None);
+    };
     let micros = |parsed: DateTimeText| {
         let seconds = parsed.seconds()? - i64::from(parsed.offset.unwrap_or(0));
         Ok(seconds * 1_000_000 + i64::from(parsed.nanos / 1000))
     };
     let parsed = DateTimeText::parse(&text).and_then(micros);
-    parsed.map(Some).map_err(|_| Fault::new(Kind::Envelope, format!("{text:?} is not a time")))
+    parsed
+        .map(Some)
+        .map_err(|_| Fault::new(Kind::Envelope, format!("{text:?} is not a time")))
 }
 
 /// A control record's description of a table.
@@ -251,8 +295,17 @@ struct ColumnDefinition {
 }
 
 /// Declares the types and the primary key of a control record.
-fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
-    let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is not a description of a table: {error}"));
+fn declare(
+    control: &str,
+    envelope: &mut Envelope<'_>,
+    events: &mut Events<'_, '_, '_>,
+) -> Result<()> {
+    let invalid = |error: serde_json::Error| {
+        Fault::new(
+            Kind::Envelope,
+            format!("is not a description of a table: {error}"),
+        )
+    };
     let Control { table } = serde_json::from_str(control).map_err(invalid)?;
     let Some(table) = table else { return Ok(()) };
     if let (true, Some(Columns(columns))) = (events.needs.types, table.columns) {
@@ -262,7 +315,12 @@ fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_, '
             let key = events.keys.intern_plain(&name);
             last = key.index();
             let spelling = definition.spelling();
-            events.types.declare_as((key, events.keys.column(key)), NAME, &format!("{definition:?}"), || definition.declared(&spelling));
+            events.types.declare_as(
+                (key, events.keys.column(key)),
+                NAME,
+                &format!("{definition:?}"),
+                || definition.declared(&spelling),
+            );
         }
         envelope.types = Some(events.types.finish(&[], last));
     }
@@ -295,7 +353,11 @@ impl ColumnDefinition {
             "INT4" | "INT32" | "UINT2" | "UINT16" => "int".to_owned(),
             "INT8" | "INT64" | "UINT4" | "UINT32" => "bigint".to_owned(),
             "UINT8" | "UINT64" => "bigint unsigned".to_owned(),
-            "NUMERIC" => format!("decimal({},{})", self.precision.unwrap_or(0), self.scale.unwrap_or(0)),
+            "NUMERIC" => format!(
+                "decimal({},{})",
+                self.precision.unwrap_or(0),
+                self.scale.unwrap_or(0)
+            ),
             "REAL4" => "float".to_owned(),
             "REAL8" => "double".to_owned(),
             "DATE" => "date".to_owned(),
@@ -305,6 +367,9 @@ impl ColumnDefinition {
             "STRING" | "WSTRING" | "CLOB" | "NCLOB" => "text".to_owned(),
             other => other.to_owned(),
         };
-        DeclaredType { text: spelling.into(), ..DeclaredType::parse(&mysql) }
+        DeclaredType {
+            text: spelling.into(),
+            ..DeclaredType::parse(&mysql)
+        }
     }
 }

@@ -11,10 +11,19 @@ const FORMS: [(&str, &[&str]); 14] = [
     // Without the envelope around it.
     ("Qlik Replicate", &["data", "beforeData", "headers"]),
     ("Oracle GoldenGate", &["op_type", "op_ts", "current_ts"]),
-    ("Google Datastream", &["read_method", "source_metadata", "payload"]),
-    ("NiFi's CaptureChangeMySQL", &["type", "timestamp", "binlog_filename"]),
+    (
+        "Google Datastream",
+        &["read_method", "source_metadata", "payload"],
+    ),
+    (
+        "NiFi's CaptureChangeMySQL",
+        &["type", "timestamp", "binlog_filename"],
+    ),
     // With GTIDs.
-    ("NiFi's CaptureChangeMySQL", &["type", "timestamp", "binlog_gtidset"]),
+    (
+        "NiFi's CaptureChangeMySQL",
+        &["type", "timestamp", "binlog_gtidset"],
+    ),
     ("Tencent DTS", &["schemaName", "tableName", "rowChanges"]),
     ("Tencent DTS", &["schemaName", "tableName", "dmlType"]),
     ("wal2json", &["action", "columns"]),
@@ -34,13 +43,16 @@ const WAL2JSON: [&[&str]; 2] = [&["action", "schema", "table"], &["action", "xid
 #[cold]
 pub(crate) fn explained(fault: Fault, message: &[u8]) -> Fault {
     if is_utf16(message) {
-        return fault.because("the message is in UTF-16, where JSON is in UTF-8: convert it".to_owned());
+        return fault
+            .because("the message is in UTF-16, where JSON is in UTF-8: convert it".to_owned());
     }
     if fault.kind() != Kind::Envelope {
         return fault;
     }
     match product(message) {
-        Some(product) => fault.because(format!("the message is of {product}, which no dialect reads")),
+        Some(product) => fault.because(format!(
+            "the message is of {product}, which no dialect reads"
+        )),
         None => fault,
     }
 }
@@ -57,8 +69,17 @@ fn product(message: &[u8]) -> Option<&'static str> {
         names.push(name.unescaped());
         cursor.skip().ok()?;
     }
-    let has_all = |members: &[&str]| members.iter().all(|member| names.iter().any(|name| name == member));
-    let is_wal2json = WAL2JSON.iter().any(|members| names.len() == members.len() && has_all(members));
-    let product = FORMS.iter().find(|(_, members)| has_all(members)).map(|(product, _)| *product);
+    let has_all = |members: &[&str]| {
+        members
+            .iter()
+            .all(|member| names.iter().any(|name| name == member))
+    };
+    let is_wal2json = WAL2JSON
+        .iter()
+        .any(|members| names.len() == members.len() && has_all(members));
+    let product = FORMS
+        .iter()
+        .find(|(_, members)| has_all(members))
+        .map(|(product, _)| *product);
     product.or(is_wal2json.then_some("wal2json"))
 }

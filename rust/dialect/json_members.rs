@@ -13,7 +13,10 @@ use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_p
 
 /// Reads the record at the cursor.
 #[inline]
-pub(super) fn read_record<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<T> {
+pub(super) fn read_record<'a, T: Deserialize<'a>>(
+    cursor: &mut Cursor<'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<T> {
     events.begin_record();
     json_de::read(cursor, events)
 }
@@ -49,7 +52,9 @@ const TYPES: &str = "$types";
 const REPEATED: &str = "$repeated";
 const NAMES: &str = "$names";
 
-deserialize_part!(ImageList, IMAGES, |part| ImageList(part.range().unwrap_or_default()));
+deserialize_part!(ImageList, IMAGES, |part| ImageList(
+    part.range().unwrap_or_default()
+));
 deserialize_part!(RowImage, ROW_IMAGE, |part| RowImage(part.range()));
 deserialize_part!(FilledImage, FILLED_IMAGE, |part| FilledImage(part.range()));
 deserialize_part!(Types, TYPES, |part| Types(part.index()));
@@ -70,14 +75,22 @@ impl<'a> Context<'a> for Events<'a, '_, '_> {
             TYPES => self.read_types(cursor)?.map_or(Part::None, Part::Index),
             REPEATED => self.read_repeated(cursor)?.map_or(Part::None, Part::Raw),
             NAMES => self.read_names(cursor)?.map_or(Part::None, Part::Range),
-            _ => return Err(Fault::new(Kind::Envelope, format!("no part of a message is called {token}"))),
+            _ => {
+                return Err(Fault::new(
+                    Kind::Envelope,
+                    format!("no part of a message is called {token}"),
+                ));
+            }
         })
     }
 }
 
 /// A row image: an object or null.
 #[inline]
-pub(super) fn row_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+pub(super) fn row_image<'a>(
+    cursor: &mut Cursor<'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<Option<Cells>> {
     match cursor.peek() {
         Some(b'n') => cursor.null().map(|()| None),
         Some(b'{') => events.read_cells(cursor).map(Some),
@@ -86,11 +99,17 @@ pub(super) fn row_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_,
 }
 
 /// The same; none without members. Cells do not tell, as those that are not needed are skipped.
-fn filled_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+fn filled_image<'a>(
+    cursor: &mut Cursor<'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<Option<Cells>> {
     cursor.peek();
     let start = cursor.at();
     let cells = row_image(cursor, events)?;
-    let members = cursor.since(start).trim_start_matches('{').trim_end_matches('}');
+    let members = cursor
+        .since(start)
+        .trim_start_matches('{')
+        .trim_end_matches('}');
     Ok(cells.filter(|_| !members.trim_ascii().is_empty()))
 }
 
@@ -102,7 +121,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
 }
 
 /// The value of an object's first member that is like this, by its name and the first byte of its value.
-pub(super) fn member<'a>(object: &Cursor<'a>, mut is_it: impl FnMut(&str, Option<u8>) -> bool) -> Option<Cursor<'a>> {
+pub(super) fn member<'a>(
+    object: &Cursor<'a>,
+    mut is_it: impl FnMut(&str, Option<u8>) -> bool,
+) -> Option<Cursor<'a>> {
     let mut cursor = object.clone();
     let mut members = cursor.object().ok()?;
     while let Some(name) = cursor.next_key(&mut members).ok()? {

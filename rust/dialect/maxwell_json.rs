@@ -64,16 +64,34 @@ const TYPES: [&str; 12] = [
     "\"database-drop\"",
 ];
 
-static MAXWELL: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64AndJson, quoting: Quoting::None };
+static MAXWELL: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Base64AndJson,
+    quoting: Quoting::None,
+};
 /// TiCDC writes JSON columns as text.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64, quoting: Quoting::None };
+static TIDB: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Base64,
+    quoting: Quoting::None,
+};
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
     placeholders: &[
         ("type", Placeholder::Operation),
-        ("ts", Placeholder::Integer(|source, number| source.event_time = micros_of_time(number))),
-        ("xid", Placeholder::Digits(|source, number| source.transaction_id = Some(Cow::Borrowed(number)))),
+        (
+            "ts",
+            Placeholder::Integer(|source, number| source.event_time = micros_of_time(number)),
+        ),
+        (
+            "xid",
+            Placeholder::Digits(|source, number| {
+                source.transaction_id = Some(Cow::Borrowed(number))
+            }),
+        ),
         ("commit", Placeholder::Any),
         ("gtid", Placeholder::Text(gtid)),
         ("position", Placeholder::Text(place)),
@@ -99,7 +117,9 @@ fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
 }
 
 fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
-    let Some((file, offset)) = file_and_offset(text) else { return false };
+    let Some((file, offset)) = file_and_offset(text) else {
+        return false;
+    };
     (source.file, source.position) = (Some(Cow::Borrowed(file)), offset);
     true
 }
@@ -109,7 +129,15 @@ fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let (file, offset) = text.split_at_checked(memchr::memrchr(b':', text.as_bytes())?)?;
     let offset = offset.get(1..)?;
     // A number may have a sign, an offset has none.
-    Some((file, Some(offset.parse().ok().filter(|_| offset.starts_with(|first: char| first.is_ascii_digit()))?)))
+    Some((
+        file,
+        Some(
+            offset
+                .parse()
+                .ok()
+                .filter(|_| offset.starts_with(|first: char| first.is_ascii_digit()))?,
+        ),
+    ))
 }
 
 fn row_op(word: &str) -> Option<Op> {
@@ -173,21 +201,37 @@ struct Message<'a> {
     def: Option<RawNested<'a>>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
         read_record::<Message<'a>>(cursor, events)?.emit(reading, events)?;
-        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
+        check_other(&record, member_names::<Message<'static>>, events)
+            .map_err(|fault| fault.within("type"))
     })
 }
 
 impl<'a> Message<'a> {
-    fn emit(mut self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(
+        mut self,
+        reading: &ReadContext<'_, 'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         let op = self.op()?;
         // The strategy changes the names of members, which columns are, but not those in this array.
-        self.camel_primary_key_columns.0 = self.camel_primary_key_columns.0.map(|names| events.renamed(names, camel_case));
-        let (before, mut after) = if op.is_row_change() { self.images(op)? } else { (None, None) };
+        self.camel_primary_key_columns.0 = self
+            .camel_primary_key_columns
+            .0
+            .map(|names| events.renamed(names, camel_case));
+        let (before, mut after) = if op.is_row_change() {
+            self.images(op)?
+        } else {
+            (None, None)
+        };
         if let (Some(before), Some(after)) = (&before, &mut after) {
             add_nulls(&mut after.base, &before.own, events);
         }
@@ -200,7 +244,10 @@ impl<'a> Message<'a> {
         let mut envelope = Envelope {
             database: text(self.database),
             table: text(self.table),
-            primary_key: self.primary_key_columns.0.or(self.camel_primary_key_columns.0),
+            primary_key: self
+                .primary_key_columns
+                .0
+                .or(self.camel_primary_key_columns.0),
             sql: text(self.sql),
             table_changes: nested(self.def),
             server_id: self.server_id.or(self.camel_server_id),
@@ -228,19 +275,26 @@ impl<'a> Message<'a> {
         match (any_case(kind, &OPERATIONS), &self.sql) {
             (Some(Op::Ddl) | None, Some(sql)) => Ok(Op::of_statement(&sql.0)),
             (Some(op), _) => Ok(op),
-            (None, None) if kind.starts_with("table-") || kind.starts_with("database-") => Ok(Op::Ddl),
-            (None, None) if self.data.0.is_some() || self.old.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
+            (None, None) if kind.starts_with("table-") || kind.starts_with("database-") => {
+                Ok(Op::Ddl)
+            }
+            (None, None) if self.data.0.is_some() || self.old.0.is_some() => {
+                Err(unknown_operation(self.operation.as_ref()).within("type"))
+            }
             (None, None) => Ok(Op::Other),
         }
     }
 
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
-        let missing = || Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data");
+        let missing =
+            || Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data");
         let after = self.data.0.clone().map(Image::whole);
         match (op, &self.data.0, &self.old.0) {
             (Op::Delete, Some(_), _) => Ok((after, None)),
             (Op::Delete, None, Some(old)) => Ok((Some(Image::whole(old.clone())), None)),
-            (Op::Update, Some(data), Some(old)) => Ok((Some(Image::merged(data.clone(), old.clone())), after)),
+            (Op::Update, Some(data), Some(old)) => {
+                Ok((Some(Image::merged(data.clone(), old.clone())), after))
+            }
             (_, Some(_), _) => Ok((None, after)),
             _ => Err(missing()),
         }
@@ -255,7 +309,9 @@ fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_, '_, '_>) {
     }
     let start = events.cells.len();
     events.cells.extend_from_within(data.clone());
-    events.cells.extend(nulls.into_iter().map(|key| (key, Value::Null)));
+    events
+        .cells
+        .extend(nulls.into_iter().map(|key| (key, Value::Null)));
     *data = start..events.cells.len();
 }
 
@@ -270,19 +326,31 @@ fn camel_case(name: &str) -> String {
             _ => changed.push(c),
         }
     }
-    if changed.is_empty() { name.to_owned() } else { changed }
+    if changed.is_empty() {
+        name.to_owned()
+    } else {
+        changed
+    }
 }
 
 /// The time of a message, which TiCDC writes as a commit timestamp. No time of Maxwell's is as great.
 fn micros_of_time(ts: i64) -> Option<i64> {
     const LEAST_COMMIT_TS: i64 = 100_000_000_000_000_000;
-    if ts >= LEAST_COMMIT_TS { micros_of_commit_ts(ts) } else { micros_of_epoch(ts) }
+    if ts >= LEAST_COMMIT_TS {
+        micros_of_commit_ts(ts)
+    } else {
+        micros_of_epoch(ts)
+    }
 }
 
 /// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
 fn is_tidb(envelope: &Envelope<'_>) -> bool {
     let source = &envelope.source;
-    let is_bootstrap = source.operation.as_deref().is_some_and(|kind| kind.starts_with("bootstrap"));
-    let has_place = source.transaction_id.is_some() || source.file.is_some() || source.gtid.is_some();
+    let is_bootstrap = source
+        .operation
+        .as_deref()
+        .is_some_and(|kind| kind.starts_with("bootstrap"));
+    let has_place =
+        source.transaction_id.is_some() || source.file.is_some() || source.gtid.is_some();
     !(is_bootstrap || has_place || envelope.server_id.is_some() || envelope.primary_key.is_some())
 }

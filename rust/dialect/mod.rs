@@ -24,7 +24,9 @@ use crate::options::Options;
 use crate::wire::binary_text::BinaryText;
 use crate::wire::json::BYTE_ORDER_MARK;
 
-pub(crate) use debezium::debezium_avro::{NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id};
+pub(crate) use debezium::debezium_avro::{
+    NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id,
+};
 pub(crate) use debezium::ticdc_avro::read_key;
 pub(crate) use debezium::ticdc_rows::NAME as TICDC_AVRO;
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
@@ -60,8 +62,13 @@ impl Wire {
 
 /// Whether bytes begin as JSON messages do.
 pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
-    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(bytes);
-    bytes.iter().find(|b| !b.is_ascii_whitespace()).is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
+    let bytes = bytes
+        .strip_prefix(BYTE_ORDER_MARK.as_bytes())
+        .unwrap_or(bytes);
+    bytes
+        .iter()
+        .find(|b| !b.is_ascii_whitespace())
+        .is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
 }
 
 /// The JSON of a message: Confluent's converters write a zero byte and the id of a schema before it.
@@ -113,7 +120,12 @@ pub(crate) enum Marks {
 }
 
 /// Reads a message whose dialect is not known yet. `None` if its first bytes are none of the dialect.
-type TryRead = for<'a> fn(&'a [u8], &DialectOptions, &mut Events<'a, '_, '_>, &mut Caches<'a>) -> Option<Result<()>>;
+type TryRead = for<'a> fn(
+    &'a [u8],
+    &DialectOptions,
+    &mut Events<'a, '_, '_>,
+    &mut Caches<'a>,
+) -> Option<Result<()>>;
 
 impl Marks {
     fn members(&self) -> &'static [Mark] {
@@ -125,7 +137,9 @@ impl Marks {
 
     fn matches(&self, bytes: &[u8]) -> bool {
         match self {
-            Marks::Bytes(begins) | Marks::MembersOrBytes(_, begins) | Marks::BytesOrRead(begins, _) => begins(bytes),
+            Marks::Bytes(begins)
+            | Marks::MembersOrBytes(_, begins)
+            | Marks::BytesOrRead(begins, _) => begins(bytes),
             Marks::Members(_) => false,
         }
     }
@@ -152,22 +166,40 @@ pub(crate) struct DialectOptions {
 impl DialectOptions {
     /// Whether a row's member is the one that says what happened, or has it.
     pub fn is_op_column(&self, name: &str) -> bool {
-        let rest = self.op_column.as_deref().and_then(|path| path.strip_prefix(name));
+        let rest = self
+            .op_column
+            .as_deref()
+            .and_then(|path| path.strip_prefix(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
     /// `has_objects` says of each of the table's columns whether its values may be JSON objects.
     pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
-        let schema = options.writer_schema.as_deref().map(SchemaPlan::compile).transpose();
+        let schema = options
+            .writer_schema
+            .as_deref()
+            .map(SchemaPlan::compile)
+            .transpose();
         let dts = schema.map_err(|what| format!("writer_schema: {what}"))?;
         let writer_schemas = WriterSchemas::default();
         for (id, text, references) in &options.writer_schemas {
-            writer_schemas.add(*id, text, references).map_err(|what| format!("writer_schemas: {id}: {what}"))?;
+            writer_schemas
+                .add(*id, text, references)
+                .map_err(|what| format!("writer_schemas: {id}: {what}"))?;
         }
-        let table_schemas = TableSchemas::parse(&options.table_schemas).map_err(|what| format!("table_schemas{what}"))?;
+        let table_schemas = TableSchemas::parse(&options.table_schemas)
+            .map_err(|what| format!("table_schemas{what}"))?;
         let (binary, op_column) = (options.binary_text()?, options.op_column.clone());
         let unwrapped = options.unwrapped || op_column.is_some();
-        Ok(DialectOptions { binary, unwrapped, op_column, has_objects, dts, writer_schemas, table_schemas })
+        Ok(DialectOptions {
+            binary,
+            unwrapped,
+            op_column,
+            has_objects,
+            dts,
+            writer_schemas,
+            table_schemas,
+        })
     }
 }
 
@@ -184,7 +216,14 @@ pub(crate) struct ReadContext<'r, 'a> {
 /// Reads one message into events.
 pub(crate) enum Read {
     Text(for<'a> fn(&'a str, &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
-    Bytes(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>, &mut Caches<'a>) -> Result<()>),
+    Bytes(
+        for<'a> fn(
+            &'a [u8],
+            &ReadContext<'_, 'a>,
+            &mut Events<'a, '_, '_>,
+            &mut Caches<'a>,
+        ) -> Result<()>,
+    ),
     /// Of a message that is divided between key and value, which may be empty.
     Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
 }
@@ -204,7 +243,11 @@ pub(crate) struct Caches<'a> {
 
 impl<'a> Caches<'a> {
     pub fn new(schemas: &'a SchemaSnapshot, kept: KeptCaches) -> Self {
-        Caches { kept, debezium_avro: debezium::debezium_avro::BoundSchemas::new(schemas), dts_avro: dts_avro::RecordCache::default() }
+        Caches {
+            kept,
+            debezium_avro: debezium::debezium_avro::BoundSchemas::new(schemas),
+            dts_avro: dts_avro::RecordCache::default(),
+        }
     }
 
     /// Returns what is kept for the next chunk.
@@ -237,14 +280,29 @@ pub static DIALECTS: &[Dialect] = &[
 
 /// The dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {
-    DIALECTS.iter().find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
+    DIALECTS
+        .iter()
+        .find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
 }
 
 /// Checks that every option has an effect on the dialect that the user names.
 pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), String> {
-    let Some(option) = options.of_dialects().find(|option| !dialect.options.contains(option)) else { return Ok(()) };
-    let others: Vec<_> = DIALECTS.iter().filter(|other| other.options.contains(&option)).map(|other| other.name).collect();
-    Err(format!("{option}: has no effect on {}; it is an option of {}", dialect.name, others.join(", ")))
+    let Some(option) = options
+        .of_dialects()
+        .find(|option| !dialect.options.contains(option))
+    else {
+        return Ok(());
+    };
+    let others: Vec<_> = DIALECTS
+        .iter()
+        .filter(|other| other.options.contains(&option))
+        .map(|other| other.name)
+        .collect();
+    Err(format!(
+        "{option}: has no effect on {}; it is an option of {}",
+        dialect.name,
+        others.join(", ")
+    ))
 }
 
 /// What is found out about a message of no named dialect.
@@ -284,6 +342,9 @@ pub(crate) fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
 
 /// Detects the dialect of a message. With the option `unwrapped`, other JSON objects are Debezium's rows.
 fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
-    let row = || (options.unwrapped && begins_like_json(without_schema_id(message))).then_some(&debezium::DIALECT);
+    let row = || {
+        (options.unwrapped && begins_like_json(without_schema_id(message)))
+            .then_some(&debezium::DIALECT)
+    };
     detect(message).or_else(row)
 }

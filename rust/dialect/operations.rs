@@ -11,7 +11,13 @@ use crate::wire::json_de::CowStr;
 pub(super) fn any_case(word: &str, operations: &[(&str, Op)]) -> Option<Op> {
     // Nearly all producers write the usual case, which is cheaper to compare.
     let exact = operations.iter().find(|(known, _)| *known == word);
-    exact.or_else(|| operations.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))).map(|(_, op)| *op)
+    exact
+        .or_else(|| {
+            operations
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(word))
+        })
+        .map(|(_, op)| *op)
 }
 
 /// The fault of rows under a word that is not known: what happened to them cannot be guessed, and they must not be lost.
@@ -23,7 +29,10 @@ pub(super) fn unknown_operation(word: Option<&CowStr<'_>>) -> Fault {
 /// The same for a word that is not a JSON string.
 #[cold]
 pub(super) fn unknown_word(word: &str) -> Fault {
-    Fault::new(Kind::Envelope, format!("rows under the unknown operation {}", excerpt(word)))
+    Fault::new(
+        Kind::Envelope,
+        format!("rows under the unknown operation {}", excerpt(word)),
+    )
 }
 
 /// The members of a dialect's messages.
@@ -31,7 +40,11 @@ type KnownMembers = fn() -> &'static [&'static str];
 
 /// Refuses a record that was read as `other`, if a member that its dialect does not have may hold rows.
 #[inline]
-pub(super) fn check_other(record: &Cursor<'_>, known: KnownMembers, events: &Events<'_, '_, '_>) -> Result<()> {
+pub(super) fn check_other(
+    record: &Cursor<'_>,
+    known: KnownMembers,
+    events: &Events<'_, '_, '_>,
+) -> Result<()> {
     match events.rows.last() {
         Some(row) if row.op == Op::Other => check_members(record, known, events.envelope_of(row)),
         _ => Ok(()),
@@ -39,10 +52,21 @@ pub(super) fn check_other(record: &Cursor<'_>, known: KnownMembers, events: &Eve
 }
 
 #[cold]
-fn check_members(record: &Cursor<'_>, known: KnownMembers, envelope: Option<&Envelope<'_>>) -> Result<()> {
-    let may_hold_rows = |name: &str, first| matches!(first, Some(b'{' | b'[')) && !known().contains(&name);
-    let word = envelope.and_then(|envelope| envelope.source.operation.as_deref()).unwrap_or_default();
-    if has_member(record, may_hold_rows) { Err(unknown_word(word)) } else { Ok(()) }
+fn check_members(
+    record: &Cursor<'_>,
+    known: KnownMembers,
+    envelope: Option<&Envelope<'_>>,
+) -> Result<()> {
+    let may_hold_rows =
+        |name: &str, first| matches!(first, Some(b'{' | b'[')) && !known().contains(&name);
+    let word = envelope
+        .and_then(|envelope| envelope.source.operation.as_deref())
+        .unwrap_or_default();
+    if has_member(record, may_hold_rows) {
+        Err(unknown_word(word))
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

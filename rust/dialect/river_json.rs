@@ -33,7 +33,12 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "KafkaRiverCanal",
     wire: Wire::Json,
     description: "KafkaRiverCanal's message of one row with its columns side by side",
-    marks: Marks::Members(&[Mark::Name("binlog"), Mark::Name("canalTime"), Mark::Begins("columns", b'['), Mark::Begins("event", b'"')]),
+    marks: Marks::Members(&[
+        Mark::Name("binlog"),
+        Mark::Name("canalTime"),
+        Mark::Begins("columns", b'['),
+        Mark::Begins("event", b'"'),
+    ]),
     quirks: |_| &RIVER,
     read: Read::Text(read),
     options: JSON_OPTIONS,
@@ -42,15 +47,26 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "river-json";
 
-static RIVER: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::TextAndLabels, quoting: Quoting::None };
+static RIVER: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: true,
+    format: ValueFormat::TextAndLabels,
+    quoting: Quoting::None,
+};
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
     placeholders: &[
         ("columns", Placeholder::Columns(may_be_empty)),
         ("event", Placeholder::Operation),
-        ("time", Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number))),
-        ("canalTime", Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number))),
+        (
+            "time",
+            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+        ),
+        (
+            "canalTime",
+            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
+        ),
         (
             "binlog",
             Placeholder::Text(|source, text| {
@@ -73,12 +89,16 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
 };
 
 fn row_op(word: &str) -> Option<Op> {
-    any_case(word, &[("i", Op::Insert), ("u", Op::Update), ("d", Op::Delete)])
+    any_case(
+        word,
+        &[("i", Op::Insert), ("u", Op::Update), ("d", Op::Delete)],
+    )
 }
 
 /// `offset@file`; what is not of that form is not a place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
-    text.split_once('@').map(|(offset, file)| (file, offset.parse().ok()))
+    text.split_once('@')
+        .map(|(offset, file)| (file, offset.parse().ok()))
 }
 
 /// A message.
@@ -120,12 +140,17 @@ struct Column<'a> {
     origin: RawValue<'a>,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
         read_record::<Message<'a>>(cursor, events)?.emit(reading, events)?;
-        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("event"))
+        check_other(&record, member_names::<Message<'static>>, events)
+            .map_err(|fault| fault.within("event"))
     })
 }
 
@@ -136,9 +161,16 @@ impl<'a> Message<'a> {
             None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
         };
         match (op, self.columns.is_empty()) {
-            (Op::Other, false) => return Err(unknown_operation(self.event.as_ref()).within("event")),
+            (Op::Other, false) => {
+                return Err(unknown_operation(self.event.as_ref()).within("event"));
+            }
             (Op::Other, true) | (_, false) => {}
-            (_, true) => return Err(Fault::new(Kind::Envelope, format!("{} without a column", op.name())).within("columns")),
+            (_, true) => {
+                return Err(
+                    Fault::new(Kind::Envelope, format!("{} without a column", op.name()))
+                        .within("columns"),
+                );
+            }
         }
         let (types, values, origins) = self.cells(op, events);
         let image = |cells: Cells| Some(Image::whole(cells));
@@ -179,7 +211,11 @@ impl<'a> Message<'a> {
             key = events.keys.plain(&column.name.0, key);
             keys.push(key);
         }
-        let types = if events.needs.types { Some(self.declare(&keys, events)) } else { None };
+        let types = if events.needs.types {
+            Some(self.declare(&keys, events))
+        } else {
+            None
+        };
         let start = events.cells.len();
         self.push(&keys, events, Column::after);
         let middle = events.cells.len();
@@ -189,7 +225,12 @@ impl<'a> Message<'a> {
         (types, start..middle, middle..events.cells.len())
     }
 
-    fn push(&self, keys: &[NameId], events: &mut Events<'a, '_, '_>, value: fn(&Column<'a>) -> Value<'a>) {
+    fn push(
+        &self,
+        keys: &[NameId],
+        events: &mut Events<'a, '_, '_>,
+        value: fn(&Column<'a>) -> Value<'a>,
+    ) {
         for (key, column) in keys.iter().zip(&self.columns) {
             if events.wants_cell(*key) {
                 events.cells.push((*key, value(column)));
@@ -201,7 +242,9 @@ impl<'a> Message<'a> {
         events.types.start();
         for (key, column) in keys.iter().zip(&self.columns) {
             if let Some(CowStr(declared)) = &column.declared {
-                events.types.declare(*key, events.keys.column(*key), declared);
+                events
+                    .types
+                    .declare(*key, events.keys.column(*key), declared);
             }
         }
         let hint = keys.last().map_or(0, |key| key.index());
@@ -211,7 +254,11 @@ impl<'a> Message<'a> {
 
 impl<'a> Column<'a> {
     fn after(&self) -> Value<'a> {
-        if self.is_null.unwrap_or(false) { Value::Null } else { self.value.0 }
+        if self.is_null.unwrap_or(false) {
+            Value::Null
+        } else {
+            self.value.0
+        }
     }
 
     /// What was there before an update.
@@ -219,7 +266,9 @@ impl<'a> Column<'a> {
         let RawValue(origin) = self.origin;
         let is_empty = (!origin.is_null()).then(|| origin == Value::Text(""));
         let declared = || self.declared.as_ref().map(|declared| &*declared.0);
-        match OldValue::of(is_empty, self.updated.unwrap_or(false), || may_be_empty(declared())) {
+        match OldValue::of(is_empty, self.updated.unwrap_or(false), || {
+            may_be_empty(declared())
+        }) {
             OldValue::Unchanged => self.after(),
             OldValue::Origin => origin,
             OldValue::Null => Value::Null,
@@ -254,6 +303,14 @@ impl OldValue {
 fn may_be_empty(declared: Option<&str>) -> bool {
     let base = declared.map(|declared| DeclaredType::parse(declared).family);
     base.is_none_or(|base| {
-        matches!(base, TypeFamily::Text | TypeFamily::Binary | TypeFamily::Blob | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Unknown)
+        matches!(
+            base,
+            TypeFamily::Text
+                | TypeFamily::Binary
+                | TypeFamily::Blob
+                | TypeFamily::Enum
+                | TypeFamily::Set
+                | TypeFamily::Unknown
+        )
     })
 }

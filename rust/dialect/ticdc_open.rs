@@ -42,25 +42,36 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 pub(super) const NAME: &str = "ticdc-open";
 
-static OPEN: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
+static OPEN: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Text,
+    quoting: Quoting::None,
+};
 
 /// By the first length, which the value's own length bounds, and the object that follows. Resolved records have no object.
 fn detect(value: &[u8]) -> bool {
-    split(value).is_ok_and(|(part, rest)| part.starts_with(b"{") && part.ends_with(b"}") && (rest.is_empty() || split(rest).is_ok()))
-        || value == [0; 8]
+    split(value).is_ok_and(|(part, rest)| {
+        part.starts_with(b"{") && part.ends_with(b"}") && (rest.is_empty() || split(rest).is_ok())
+    }) || value == [0; 8]
 }
 
 /// Whether bytes are a record's key: the protocol's version, and objects behind their lengths.
 pub(super) fn is_key(key: &[u8]) -> bool {
-    heads(key).and_then(split).is_ok_and(|(part, _)| part.starts_with(b"{"))
+    heads(key)
+        .and_then(split)
+        .is_ok_and(|(part, _)| part.starts_with(b"{"))
 }
 
 /// The part behind a length, and what follows it.
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let short = |what: &str| Fault::new(Kind::Syntax, format!("ends within {what}"));
-    let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| short("a length"))?;
+    let (length, rest) = bytes
+        .split_first_chunk::<8>()
+        .ok_or_else(|| short("a length"))?;
     let length = usize::try_from(u64::from_be_bytes(*length)).unwrap_or(usize::MAX);
-    rest.split_at_checked(length).ok_or_else(|| short("a change"))
+    rest.split_at_checked(length)
+        .ok_or_else(|| short("a change"))
 }
 
 /// Bits of a column's `f`.
@@ -146,27 +157,51 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
     }
 }
 
-fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-    let missing = || Fault::new(Kind::Envelope, "is missing: name its column with the argument key").within("key");
+fn read<'a>(
+    value: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
+    let missing = || {
+        Fault::new(
+            Kind::Envelope,
+            "is missing: name its column with the argument key",
+        )
+        .within("key")
+    };
     let mut heads = heads(reading.key.ok_or_else(missing)?).map_err(|fault| fault.within("key"))?;
     let mut rest = value;
     while !heads.is_empty() {
         let (head, following) = split(heads).map_err(|fault| fault.within("key"))?;
-        let head = text(head).and_then(|head| read_head(head, events)).map_err(|fault| fault.without_byte().within("key"))?;
+        let head = text(head)
+            .and_then(|head| read_head(head, events))
+            .map_err(|fault| fault.without_byte().within("key"))?;
         let start = value.len() - rest.len();
         // Older versions write no length for a watermark.
-        let (body, next) = if rest.is_empty() && head.kind == Some(3) { (rest, rest) } else { split(rest).map_err(|f| f.at(start))? };
+        let (body, next) = if rest.is_empty() && head.kind == Some(3) {
+            (rest, rest)
+        } else {
+            split(rest).map_err(|f| f.at(start))?
+        };
         emit(head, body, reading, events).map_err(|fault| fault.shifted(start + 8))?;
         (heads, rest) = (following, next);
     }
-    if rest.is_empty() { Ok(()) } else { Err(Fault::new(Kind::Envelope, "has more changes than its key").at(value.len() - rest.len())) }
+    if rest.is_empty() {
+        Ok(())
+    } else {
+        Err(Fault::new(Kind::Envelope, "has more changes than its key")
+            .at(value.len() - rest.len()))
+    }
 }
 
 /// What follows the version.
 fn heads(key: &[u8]) -> Result<&[u8]> {
     match key.split_first_chunk::<8>() {
         Some((version, heads)) if u64::from_be_bytes(*version) == 1 => Ok(heads),
-        Some((version, _)) => Err(Fault::new(Kind::Envelope, format!("has version {}, not 1", u64::from_be_bytes(*version)))),
+        Some((version, _)) => Err(Fault::new(
+            Kind::Envelope,
+            format!("has version {}, not 1", u64::from_be_bytes(*version)),
+        )),
         None => Err(Fault::new(Kind::Syntax, "ends within its version")),
     }
 }
@@ -175,31 +210,64 @@ fn text(bytes: &[u8]) -> Result<&str> {
     utf8::text(bytes, "a change is not UTF-8")
 }
 
-fn emit<'a>(head: Head<'a>, body: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn emit<'a>(
+    head: Head<'a>,
+    body: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.event_time = head.ts.and_then(micros_of_commit_ts);
     envelope.database = member_text(head.database);
     envelope.table = member_text(head.table);
     envelope.handle_key_only = head.keys_only;
     envelope.claim_check = member_text(head.claim_check);
-    let mut reader = Reader { events, binary: reading.options.binary, primary_key: Vec::new(), types: None, columns: 0 };
-    let body = if body.is_empty() { Payload::default() } else { reader.payload(text(body)?, reading.lenient)? };
-    let Reader { events, primary_key, types, .. } = reader;
+    let mut reader = Reader {
+        events,
+        binary: reading.options.binary,
+        primary_key: Vec::new(),
+        types: None,
+        columns: 0,
+    };
+    let body = if body.is_empty() {
+        Payload::default()
+    } else {
+        reader.payload(text(body)?, reading.lenient)?
+    };
+    let Reader {
+        events,
+        primary_key,
+        types,
+        ..
+    } = reader;
     let sql = member_text(body.sql);
     let image = |cells: Option<Cells>| cells.map(Image::whole);
     let (op, before, after) = match (head.kind, body.update.0, body.delete.0) {
         (Some(1), Some(update), _) if body.previous.0.is_some() => {
             // With `only-output-updated-columns`, `p` has only the columns that changed.
-            let before = body.previous.0.map(|previous| Image::merged(update.clone(), previous));
+            let before = body
+                .previous
+                .0
+                .map(|previous| Image::merged(update.clone(), previous));
             (Op::Update, before, image(Some(update)))
         }
         (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
         (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
-        (Some(1), None, None) => return Err(Fault::new(Kind::Envelope, "a row change without u and d")),
-        (Some(2), ..) => (Op::of_statement(sql.as_deref().unwrap_or_default()), None, None),
+        (Some(1), None, None) => {
+            return Err(Fault::new(Kind::Envelope, "a row change without u and d"));
+        }
+        (Some(2), ..) => (
+            Op::of_statement(sql.as_deref().unwrap_or_default()),
+            None,
+            None,
+        ),
         (Some(3), ..) => (Op::Watermark, None, None),
         (Some(_), ..) => (Op::Other, None, None),
-        (None, ..) => return Err(Fault::new(Kind::Envelope, "is missing").within("t").within("key")),
+        (None, ..) => {
+            return Err(Fault::new(Kind::Envelope, "is missing")
+                .within("t")
+                .within("key"));
+        }
     };
     if op == Op::Watermark {
         envelope.source.watermark_ts = head.ts
@@ -242,10 +310,12 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         while cursor.next_member(&mut members)? {
             columns += 1;
             key = self.events.keys.read(cursor, key)?;
-            self.column(key, cursor).map_err(|fault| fault.within(self.events.keys.name(key)))?;
+            self.column(key, cursor)
+                .map_err(|fault| fault.within(self.events.keys.name(key)))?;
         }
         if self.events.needs.types && columns >= self.columns {
-            (self.types, self.columns) = (Some(self.events.types.finish(&[], key.index())), columns);
+            (self.types, self.columns) =
+                (Some(self.events.types.finish(&[], key.index())), columns);
         }
         Ok(Some(start..self.events.cells.len()))
     }
@@ -259,7 +329,11 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         if events.needs.types {
             let spelling = column.number().to_string();
             let distinct = format!("{spelling} {}", column.flags() & (IS_BINARY | IS_UNSIGNED));
-            events.types.declare_as((key, events.keys.column(key)), NAME, &distinct, || column.declared(&spelling));
+            events
+                .types
+                .declare_as((key, events.keys.column(key)), NAME, &distinct, || {
+                    column.declared(&spelling)
+                });
         }
         if events.wants_cell(key) {
             let value = column.value(self.binary, events.arena)?;
@@ -283,7 +357,12 @@ impl<'a> Column<'a> {
     }
 
     fn declared(&self, spelling: &str) -> DeclaredType {
-        DeclaredType::from_protocol(self.number(), self.is_binary(), self.flags() & IS_UNSIGNED != 0, spelling)
+        DeclaredType::from_protocol(
+            self.number(),
+            self.is_binary(),
+            self.flags() & IS_UNSIGNED != 0,
+            spelling,
+        )
     }
 
     /// The value in MySQL's form.
@@ -294,8 +373,15 @@ impl<'a> Column<'a> {
         }
         let bytes = match self.number() {
             249..=252 => {
-                let form = binary.filter(|_| self.is_binary()).unwrap_or(BinaryText::Base64);
-                let broken = || Fault::new(Kind::Type, format!("the text of a blob is not {}", form.describe()));
+                let form = binary
+                    .filter(|_| self.is_binary())
+                    .unwrap_or(BinaryText::Base64);
+                let broken = || {
+                    Fault::new(
+                        Kind::Type,
+                        format!("the text of a blob is not {}", form.describe()),
+                    )
+                };
                 form.decode(&written.text()?).ok_or_else(broken)?
             }
             15 | 253 | 254 if self.is_binary() => {
@@ -307,7 +393,8 @@ impl<'a> Column<'a> {
         if self.is_binary() {
             return Ok(Value::Bytes(arena.alloc_slice_copy(&bytes)));
         }
-        let text = String::from_utf8(bytes).map_err(|_| Fault::new(Kind::Encoding, "the text of a column is not UTF-8"))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Fault::new(Kind::Encoding, "the text of a column is not UTF-8"))?;
         Ok(Value::Text(arena.alloc_str(&text)))
     }
 }
@@ -365,7 +452,10 @@ mod tests {
     #[test]
     fn what_go_quoted() {
         assert_eq!(unquoted(r#"a\x00\xff\n\t\\\""#), b"a\0\xff\n\t\\\"");
-        assert_eq!(unquoted(r"\u200b\U000e0001é"), "\u{200b}\u{e0001}é".as_bytes());
+        assert_eq!(
+            unquoted(r"\u200b\U000e0001é"),
+            "\u{200b}\u{e0001}é".as_bytes()
+        );
         assert_eq!(unquoted(r"\q\x4"), br"\q\x4");
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use encoding_rs::{
-    BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, ISO_8859_2, KOI8_R, SHIFT_JIS, UTF_16BE, UTF_16LE, WINDOWS_1250, WINDOWS_1251,
-    WINDOWS_1252, WINDOWS_1256, WINDOWS_1257,
+    BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, IBM866, ISO_8859_2, KOI8_R, SHIFT_JIS, UTF_16BE,
+    UTF_16LE, WINDOWS_1250, WINDOWS_1251, WINDOWS_1252, WINDOWS_1256, WINDOWS_1257,
 };
 
 use crate::wire::utf8 as wire;
@@ -28,7 +28,9 @@ pub(crate) fn decode<'a>(charset: &[u8], bytes: &'a [u8]) -> Result<Option<Cow<'
 
 #[inline]
 fn utf8(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
-    wire::utf8(bytes).map(Cow::Borrowed).ok_or_else(|| invalid("UTF-8"))
+    wire::utf8(bytes)
+        .map(Cow::Borrowed)
+        .ok_or_else(|| invalid("UTF-8"))
 }
 
 fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
@@ -36,12 +38,24 @@ fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, S
         "ascii" if bytes.is_ascii() => utf8(bytes),
         "ascii" => Err(invalid(charset)),
         // MySQL maps two characters as Unicode's own table does, unlike GBK.
-        "gb2312" => decode_with(GBK, charset, bytes).map(|text| text.replace('\u{B7}', "\u{30FB}").replace('\u{2014}', "\u{2015}").into()),
+        "gb2312" => decode_with(GBK, charset, bytes).map(|text| {
+            text.replace('\u{B7}', "\u{30FB}")
+                .replace('\u{2014}', "\u{2015}")
+                .into()
+        }),
         "big5" if !is_unambiguous_big5(bytes) => Err(ambiguous(charset)),
-        "gb18030" => {
-            decode_with(GB18030, charset, bytes).and_then(|text| if text.contains(is_moved) { Err(ambiguous(charset)) } else { Ok(text) })
-        }
-        other => decode_with(encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?, charset, bytes),
+        "gb18030" => decode_with(GB18030, charset, bytes).and_then(|text| {
+            if text.contains(is_moved) {
+                Err(ambiguous(charset))
+            } else {
+                Ok(text)
+            }
+        }),
+        other => decode_with(
+            encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?,
+            charset,
+            bytes,
+        ),
     }
 }
 
@@ -69,21 +83,28 @@ fn encoding(charset: &str) -> Option<&'static Encoding> {
     })
 }
 
-fn decode_with<'a>(encoding: &'static Encoding, charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, String> {
-    encoding.decode_without_bom_handling_and_without_replacement(bytes).ok_or_else(|| invalid(charset))
+fn decode_with<'a>(
+    encoding: &'static Encoding,
+    charset: &str,
+    bytes: &'a [u8],
+) -> Result<Cow<'a, str>, String> {
+    encoding
+        .decode_without_bom_handling_and_without_replacement(bytes)
+        .ok_or_else(|| invalid(charset))
 }
 
 /// Whether all Big5 tables map every character of the text alike: the ideographs and most symbols, but neither the symbols that
 /// Big5's first table assigned twice nor the additions of ETEN and HKSCS.
 fn is_unambiguous_big5(bytes: &[u8]) -> bool {
     const ASSIGNED_TWICE: [u16; 18] = [
-        0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240, 0xA241, 0xA242, 0xA244, 0xA246, 0xA247,
-        0xA2CC, 0xA2CE,
+        0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240,
+        0xA241, 0xA242, 0xA244, 0xA246, 0xA247, 0xA2CC, 0xA2CE,
     ];
     let mut bytes = bytes.iter();
     while let Some(lead) = bytes.by_ref().find(|byte| !byte.is_ascii()) {
         let pair = u16::from_be_bytes([*lead, *bytes.next().unwrap_or(&0)]);
-        let is_unambiguous = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC) && !ASSIGNED_TWICE.contains(&pair);
+        let is_unambiguous = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC)
+            && !ASSIGNED_TWICE.contains(&pair);
         // An incomplete pair is left to the decoder, which rejects it.
         if !is_unambiguous && pair & 0xFF != 0 {
             return false;
@@ -127,7 +148,11 @@ mod tests {
             ("ascii", b"plain", "plain"),
         ];
         for (charset, bytes, text) in cases {
-            assert_eq!(decode(charset.as_bytes(), bytes).unwrap().as_deref(), Some(text), "{charset}");
+            assert_eq!(
+                decode(charset.as_bytes(), bytes).unwrap().as_deref(),
+                Some(text),
+                "{charset}"
+            );
         }
         assert_eq!(decode(b"", b"\xff"), Ok(None));
         assert_eq!(decode(b"binary", b"\xff"), Ok(None));
@@ -135,15 +160,32 @@ mod tests {
 
     #[test]
     fn undecodable_bytes_are_errors() {
-        for (charset, bytes) in
-            [("ascii", &b"\xe9"[..]), ("gbk", b"\xb6"), ("gb2312", b"\xff\xff"), ("big5", b"\xa4"), ("utf16", b"\xd8\x3d")]
-        {
-            assert_eq!(decode(charset.as_bytes(), bytes), Err(format!("the bytes are not {charset}")));
+        for (charset, bytes) in [
+            ("ascii", &b"\xe9"[..]),
+            ("gbk", b"\xb6"),
+            ("gb2312", b"\xff\xff"),
+            ("big5", b"\xa4"),
+            ("utf16", b"\xd8\x3d"),
+        ] {
+            assert_eq!(
+                decode(charset.as_bytes(), bytes),
+                Err(format!("the bytes are not {charset}"))
+            );
         }
-        assert_eq!(decode(b"utf8mb4", b"\xff"), Err("the bytes are not UTF-8".into()));
-        for (charset, bytes) in [("big5", b"\xa4\xa4\xa1\x45"), ("big5", b"a\xc6\xa1z"), ("gb18030", b"ab\xa6\xd9")] {
+        assert_eq!(
+            decode(b"utf8mb4", b"\xff"),
+            Err("the bytes are not UTF-8".into())
+        );
+        for (charset, bytes) in [
+            ("big5", b"\xa4\xa4\xa1\x45"),
+            ("big5", b"a\xc6\xa1z"),
+            ("gb18030", b"ab\xa6\xd9"),
+        ] {
             assert_eq!(decode(charset.as_bytes(), bytes), Err(ambiguous(charset)));
         }
-        assert_eq!(decode(b"swe7", b"plain"), Err("text in \"swe7\" cannot be decoded".into()));
+        assert_eq!(
+            decode(b"swe7", b"plain"),
+            Err("text in \"swe7\" cannot be decoded".into())
+        );
     }
 }

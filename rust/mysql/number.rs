@@ -69,7 +69,9 @@ pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
         0..=16 => *low = load_up_to_16(text).to_le_bytes(),
         length @ 17..=32 => {
             *low = *text.first_chunk()?;
-            high.copy_from_slice(&(u128::from_le_bytes(*text.last_chunk()?) >> (8 * (32 - length))).to_le_bytes());
+            high.copy_from_slice(
+                &(u128::from_le_bytes(*text.last_chunk()?) >> (8 * (32 - length))).to_le_bytes(),
+            );
         }
         _ => return None,
     }
@@ -81,9 +83,13 @@ pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
 fn load_up_to_16(text: &[u8]) -> u128 {
     let bits = 8 * text.len();
     if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << (bits - 64)
+        u128::from(u64::from_le_bytes(*first))
+            | u128::from(u64::from_le_bytes(*last)) << (bits - 64)
     } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
-        u128::from(u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (bits - 32))
+        u128::from(
+            u64::from(u32::from_le_bytes(*first))
+                | u64::from(u32::from_le_bytes(*last)) << (bits - 32),
+        )
     } else {
         let byte = |at: usize| text.get(at).map_or(0, |byte| u32::from(*byte) << (8 * at));
         u128::from(byte(0) | byte(1) | byte(2))
@@ -107,7 +113,10 @@ pub(crate) fn window_at<'t>(text: &'t [u8], at_end: &'t mut Window) -> &'t Windo
 #[inline(never)]
 pub(crate) fn padded_window(text: &[u8]) -> Window {
     let mut window = [0; 32];
-    window.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+    window
+        .iter_mut()
+        .zip(text)
+        .for_each(|(to, from)| *to = *from);
     window
 }
 
@@ -125,7 +134,9 @@ pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
 pub(crate) fn words(window: &Window) -> [u64; 4] {
     let (words, _) = window.as_chunks::<8>();
     let mut all = [0; 4];
-    all.iter_mut().zip(words).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+    all.iter_mut()
+        .zip(words)
+        .for_each(|(to, from)| *to = u64::from_le_bytes(*from));
     all
 }
 
@@ -134,7 +145,11 @@ pub(crate) fn words(window: &Window) -> [u64; 4] {
 #[inline(always)]
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
-    if count < 8 { Some((value, count)) } else { digits_beyond_8(value, bytes.get(8..)?) }
+    if count < 8 {
+        Some((value, count))
+    } else {
+        digits_beyond_8(value, bytes.get(8..)?)
+    }
 }
 
 /// Counts the leading digits.
@@ -148,7 +163,11 @@ pub(crate) fn count_digits(bytes: &[u8]) -> usize {
         }
     }
     let read = blocks.len() * 8;
-    read + bytes.iter().skip(read).take_while(|byte| byte.is_ascii_digit()).count()
+    read + bytes
+        .iter()
+        .skip(read)
+        .take_while(|byte| byte.is_ascii_digit())
+        .count()
 }
 
 /// Loads the bytes as the lanes of one integer, digits as their values.
@@ -172,7 +191,14 @@ fn digits_beyond_8(first: u64, bytes: &[u8]) -> Option<(u64, usize)> {
         return Some((value, 8 + count));
     }
     let (third, count) = eight_digits(*bytes.get(8..)?.first_chunk()?);
-    if count <= 3 { Some((value * POWERS_OF_TEN.get(count)?.unsigned_abs() + third, 16 + count)) } else { None }
+    if count <= 3 {
+        Some((
+            value * POWERS_OF_TEN.get(count)?.unsigned_abs() + third,
+            16 + count,
+        ))
+    } else {
+        None
+    }
 }
 
 /// Parses up to eight leading digits at once (SWAR: the bytes are the lanes of one integer).
@@ -251,7 +277,10 @@ pub(crate) fn usual_decimal(around: &Around, precision: u8, scale: u8) -> Option
     if whole == 0 || end > 15 || around.get(start + whole) != Some(&b'.') {
         return None;
     }
-    let ends = [block(around, start + end - 16)?, block(around, start + end - 17)?];
+    let ends = [
+        block(around, start + end - 16)?,
+        block(around, start + end - 17)?,
+    ];
     let value = decimal_at_end(ends, (whole, end - whole - 1), precision, scale)?;
     Some((if minus == 0 { value } else { -value }, minus + end))
 }
@@ -259,12 +288,20 @@ pub(crate) fn usual_decimal(around: &Around, precision: u8, scale: u8) -> Option
 /// The decimal whose text ends with a block, and a byte after it in another block: the digits before the point are read from the latter, so
 /// that it is not between them. Returns the unscaled integer.
 #[inline(always)]
-fn decimal_at_end([at_end, before_end]: [u8x16; 2], (whole, fraction): (usize, usize), precision: u8, scale: u8) -> Option<i64> {
+fn decimal_at_end(
+    [at_end, before_end]: [u8x16; 2],
+    (whole, fraction): (usize, usize),
+    precision: u8,
+    scale: u8,
+) -> Option<i64> {
     let scale = usize::from(scale);
-    let zeros = scale.checked_sub(fraction).filter(|_| fraction > 0 && whole + scale <= 18)?;
+    let zeros = scale
+        .checked_sub(fraction)
+        .filter(|_| fraction > 0 && whole + scale <= 18)?;
     let of_fraction = last_bytes(fraction)?;
     let of_whole = last_bytes(whole + fraction)? & !of_fraction;
-    let value = sixteen_digits(digits_of(at_end) & of_fraction | digits_of(before_end) & of_whole) * POWERS_OF_TEN.get(zeros)?;
+    let value = sixteen_digits(digits_of(at_end) & of_fraction | digits_of(before_end) & of_whole)
+        * POWERS_OF_TEN.get(zeros)?;
     fits(value, precision).then_some(value)
 }
 
@@ -280,7 +317,10 @@ pub(crate) fn usual_whole_decimal(text: &[u8], precision: u8, scale: u8) -> Opti
     let non_digits = non_digits(ends[0]) >> (16 - number.len());
     let whole = non_digits.trailing_zeros() as usize;
     // The bit behind the text is left if the point is the only one.
-    if whole == 0 || number.get(whole) != Some(&b'.') || non_digits & (non_digits - 1) != 1 << number.len() {
+    if whole == 0
+        || number.get(whole) != Some(&b'.')
+        || non_digits & (non_digits - 1) != 1 << number.len()
+    {
         return None;
     }
     let value = decimal_at_end(ends, (whole, number.len() - whole - 1), precision, scale)?;
@@ -289,7 +329,10 @@ pub(crate) fn usual_whole_decimal(text: &[u8], precision: u8, scale: u8) -> Opti
 
 #[inline(always)]
 fn block(around: &[u8], at: usize) -> Option<u8x16> {
-    around.get(at..)?.first_chunk().map(|block| u8x16::new(*block))
+    around
+        .get(at..)?
+        .first_chunk()
+        .map(|block| u8x16::new(*block))
 }
 
 /// The digits' values; of other bytes anything.
@@ -313,7 +356,9 @@ fn last_bytes(count: usize) -> Option<u8x16> {
         ends.split_at_mut(16).1.copy_from_slice(&[u8::MAX; 16]);
         ends
     };
-    ENDS.get(count..)?.first_chunk().map(|mask| u8x16::new(*mask))
+    ENDS.get(count..)?
+        .first_chunk()
+        .map(|mask| u8x16::new(*mask))
 }
 
 /// The number of 16 digits: combines adjacent lanes four times.
@@ -321,11 +366,16 @@ fn last_bytes(count: usize) -> Option<u8x16> {
 fn sixteen_digits(digits: u8x16) -> i64 {
     let lanes: i16x8 = cast(digits);
     let (low, high) = (lanes & i16x8::splat(0xFF), lanes >> 8);
-    let (tens, ones) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+    let (tens, ones) = if cfg!(target_endian = "little") {
+        (low, high)
+    } else {
+        (high, low)
+    };
     let pairs: i16x8 = tens * i16x8::splat(10) + ones;
     let fours = pairs.dot(i16x8::new([100, 1, 100, 1, 100, 1, 100, 1]));
     let fours = i16x8::from_i32x8_saturate(cast([fours, fours]));
-    let [high, low, ..]: [i32; 4] = cast(fours.dot(i16x8::new([10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1])));
+    let [high, low, ..]: [i32; 4] =
+        cast(fours.dot(i16x8::new([10_000, 1, 10_000, 1, 10_000, 1, 10_000, 1])));
     i64::from(high) * 100_000_000 + i64::from(low)
 }
 
@@ -371,7 +421,8 @@ impl Unscaled for i128 {
 impl Unscaled for i256 {
     const ZERO: Self = i256::ZERO;
     fn push(self, digit: u8) -> Option<Self> {
-        self.checked_mul(i256::from_i128(10))?.checked_add(i256::from_i128(i128::from(digit)))
+        self.checked_mul(i256::from_i128(10))?
+            .checked_add(i256::from_i128(i128::from(digit)))
     }
     fn negate(self) -> Self {
         self.wrapping_neg()
@@ -381,7 +432,11 @@ impl Unscaled for i256 {
 /// Parses a decimal's unscaled integer: the number times ten to the `scale`. Accepts plain or scientific text; zeros past the scale
 /// are dropped, other digits there are rejected.
 #[inline]
-pub(crate) fn decimal<T: Unscaled + FromI64>(text: &str, precision: u8, scale: i8) -> Result<T, ParseError> {
+pub(crate) fn decimal<T: Unscaled + FromI64>(
+    text: &str,
+    precision: u8,
+    scale: i8,
+) -> Result<T, ParseError> {
     match plain_decimal(text.as_bytes(), precision, scale) {
         Some(unscaled) => Ok(T::from_i64(unscaled)),
         None => decimal_fallback(text, precision, scale),
@@ -408,7 +463,9 @@ impl FromI64 for i256 {
 /// Fast path: at most 18 digits in all, no exponent, no more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
-    let usual = u8::try_from(scale).ok().and_then(|scale| usual_whole_decimal(text, precision, scale));
+    let usual = u8::try_from(scale)
+        .ok()
+        .and_then(|scale| usual_whole_decimal(text, precision, scale));
     usual.or_else(|| decimal_by_window(text, precision, scale))
 }
 
@@ -433,18 +490,30 @@ pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Optio
         return None;
     }
     let zeros = scale.checked_sub(fraction_digits)?;
-    let value = whole as i64 * POWERS_OF_TEN.get(scale)? + fraction as i64 * POWERS_OF_TEN.get(zeros)?;
-    if POWERS_OF_TEN.get(usize::from(precision)).is_some_and(|limit| value >= *limit) {
+    let value =
+        whole as i64 * POWERS_OF_TEN.get(scale)? + fraction as i64 * POWERS_OF_TEN.get(zeros)?;
+    if POWERS_OF_TEN
+        .get(usize::from(precision))
+        .is_some_and(|limit| value >= *limit)
+    {
         return None;
     }
-    let length = minus + whole_digits + if fraction_digits > 0 { 1 + fraction_digits } else { 0 };
+    let length = minus
+        + whole_digits
+        + if fraction_digits > 0 {
+            1 + fraction_digits
+        } else {
+            0
+        };
     Some((if minus == 0 { value } else { -value }, length))
 }
 
 /// Whether a number has no more digits than the precision.
 #[inline]
 pub(crate) fn fits(number: i64, precision: u8) -> bool {
-    POWERS_OF_TEN.get(usize::from(precision)).is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
+    POWERS_OF_TEN
+        .get(usize::from(precision))
+        .is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
 
 // Evaluated by the compiler, where an index out of bounds is an error.
@@ -462,30 +531,49 @@ const POWERS_OF_TEN: [i64; 19] = {
 fn decimal_fallback<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, ParseError> {
     let (negative, number) = sign(text.as_bytes());
     let (mantissa, exponent) = match number.iter().position(|b| matches!(b, b'e' | b'E')) {
-        Some(at) => (number.get(..at).unwrap_or_default(), exponent(number.get(at + 1..).unwrap_or_default())?),
+        Some(at) => (
+            number.get(..at).unwrap_or_default(),
+            exponent(number.get(at + 1..).unwrap_or_default())?,
+        ),
         None => (number, 0),
     };
     let point = mantissa.iter().position(|b| *b == b'.');
-    let whole = mantissa.get(..point.unwrap_or(mantissa.len())).unwrap_or_default();
+    let whole = mantissa
+        .get(..point.unwrap_or(mantissa.len()))
+        .unwrap_or_default();
     let fraction = point.map(|at| mantissa.get(at + 1..).unwrap_or_default());
     let all_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     if !all_digits(whole) || fraction.is_some_and(|part| !all_digits(part)) {
         return Err(ParseError::Type);
     }
-    let digits = || whole.iter().chain(fraction.unwrap_or_default()).map(|b| b - b'0').skip_while(|d| *d == 0);
+    let digits = || {
+        whole
+            .iter()
+            .chain(fraction.unwrap_or_default())
+            .map(|b| b - b'0')
+            .skip_while(|d| *d == 0)
+    };
     let count = digits().count() as i64;
     // Digits that remain in the unscaled integer.
     let kept = count - fraction.map_or(0, |part| part.len() as i64) + exponent + i64::from(scale);
     if count == 0 {
         return Ok(T::ZERO);
     }
-    if digits().skip(usize::try_from(kept).unwrap_or(0)).any(|d| d != 0) || kept > i64::from(precision) {
+    if digits()
+        .skip(usize::try_from(kept).unwrap_or(0))
+        .any(|d| d != 0)
+        || kept > i64::from(precision)
+    {
         return Err(ParseError::Range);
     }
     let kept = usize::try_from(kept).unwrap_or(0);
     let mut padded = digits().chain(std::iter::repeat(0)).take(kept);
     let unscaled = padded.try_fold(T::ZERO, T::push).ok_or(ParseError::Range)?;
-    Ok(if negative { unscaled.negate() } else { unscaled })
+    Ok(if negative {
+        unscaled.negate()
+    } else {
+        unscaled
+    })
 }
 
 /// Parses an exponent, clamped to a bound that is out of range for every decimal.
@@ -495,7 +583,9 @@ fn exponent(text: &[u8]) -> Result<i64, ParseError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(ParseError::Type);
     }
-    let magnitude = parse_digits(digits).map_or(i64::MAX, |v| i64::try_from(v).unwrap_or(i64::MAX)).min(1 << 32);
+    let magnitude = parse_digits(digits)
+        .map_or(i64::MAX, |v| i64::try_from(v).unwrap_or(i64::MAX))
+        .min(1 << 32);
     Ok(if negative { -magnitude } else { magnitude })
 }
 
@@ -504,19 +594,35 @@ pub(crate) fn without_exponent(text: &str) -> Option<String> {
     /// Far beyond MySQL's 65 digits, and small enough to bound the allocation.
     const MAX_ZEROS: usize = 400;
     let (number, exponent) = text.split_once(['e', 'E'])?;
-    let (sign, number) = number.strip_prefix('-').map_or(("", number), |number| ("-", number));
+    let (sign, number) = number
+        .strip_prefix('-')
+        .map_or(("", number), |number| ("-", number));
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let is_number = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
-    let scale = (fraction.len() as i64).checked_sub(exponent.parse::<i64>().ok().filter(|_| is_number)?)?;
-    let zeros = usize::try_from(scale.unsigned_abs()).ok().filter(|zeros| *zeros <= MAX_ZEROS)?;
+    let is_number = !whole.is_empty()
+        && whole
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|digit| digit.is_ascii_digit());
+    let scale =
+        (fraction.len() as i64).checked_sub(exponent.parse::<i64>().ok().filter(|_| is_number)?)?;
+    let zeros = usize::try_from(scale.unsigned_abs())
+        .ok()
+        .filter(|zeros| *zeros <= MAX_ZEROS)?;
     if scale > 0 {
-        let padded = format!("{:0>width$}", format!("{whole}{fraction}"), width = zeros + 1);
+        let padded = format!(
+            "{:0>width$}",
+            format!("{whole}{fraction}"),
+            width = zeros + 1
+        );
         let (whole, fraction) = padded.split_at_checked(padded.len() - zeros)?;
         return Some(format!("{sign}{whole}.{fraction}"));
     }
     let padded = format!("{whole}{fraction}{:0<zeros$}", "");
     let digits = padded.trim_start_matches('0');
-    Some(format!("{sign}{}", if digits.is_empty() { "0" } else { digits }))
+    Some(format!(
+        "{sign}{}",
+        if digits.is_empty() { "0" } else { digits }
+    ))
 }
 
 /// Prints a decimal of so many fraction digits.
@@ -532,18 +638,33 @@ pub(crate) fn print_scaled(unscaled: i64, scale: u32) -> String {
 }
 
 /// The shortest text that round-trips a float or double, as MySQL prints it: with an exponent where plain text would be long.
-pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(value: T) -> String {
+pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(
+    value: T,
+) -> String {
     let magnitude = value.into().abs();
-    if magnitude == 0.0 || (1e-5..1e15).contains(&magnitude) { format!("{value}") } else { format!("{value:e}") }
+    if magnitude == 0.0 || (1e-5..1e15).contains(&magnitude) {
+        format!("{value}")
+    } else {
+        format!("{value:e}")
+    }
 }
 
 /// Parses the nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
 #[inline]
 pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, ParseError> {
     let (_, number) = sign(text.as_bytes());
-    let has_digit_ends = number.first().is_some_and(u8::is_ascii_digit) && number.last().is_some_and(u8::is_ascii_digit);
-    let value: T = text.parse().ok().filter(|_| has_digit_ends).ok_or(ParseError::Type)?;
-    if value.into().is_finite() { Ok(value) } else { Err(ParseError::Range) }
+    let has_digit_ends = number.first().is_some_and(u8::is_ascii_digit)
+        && number.last().is_some_and(u8::is_ascii_digit);
+    let value: T = text
+        .parse()
+        .ok()
+        .filter(|_| has_digit_ends)
+        .ok_or(ParseError::Type)?;
+    if value.into().is_finite() {
+        Ok(value)
+    } else {
+        Err(ParseError::Range)
+    }
 }
 
 #[cfg(test)]
@@ -552,9 +673,13 @@ mod tests {
 
     #[test]
     fn decimals_are_printed_with_their_scale() {
-        for (unscaled, scale, text) in
-            [(1250, 2, "12.50"), (-5, 3, "-0.005"), (7, 0, "7"), (0, 1, "0.0"), (i64::MIN, 18, "-9.223372036854775808")]
-        {
+        for (unscaled, scale, text) in [
+            (1250, 2, "12.50"),
+            (-5, 3, "-0.005"),
+            (7, 0, "7"),
+            (0, 1, "0.0"),
+            (i64::MIN, 18, "-9.223372036854775808"),
+        ] {
             assert_eq!(print_scaled(unscaled, scale), text);
         }
     }
@@ -563,7 +688,13 @@ mod tests {
     fn exponents_of_any_size() {
         assert_eq!(without_exponent("1.5e3").as_deref(), Some("1500"));
         assert_eq!(without_exponent("-15E-3").as_deref(), Some("-0.015"));
-        for beyond in ["1e401", "1e-402", "1e-9223372036854775808", "1e9223372036854775807", "1e99999999999999999999"] {
+        for beyond in [
+            "1e401",
+            "1e-402",
+            "1e-9223372036854775808",
+            "1e9223372036854775807",
+            "1e99999999999999999999",
+        ] {
             assert_eq!(without_exponent(beyond), None, "{beyond}");
         }
     }
@@ -588,7 +719,10 @@ mod tests {
             ("0000000042", Ok(42)),
             ("-9223372036854775808", Ok(i64::MIN.into())),
             ("18446744073709551615", Ok(u64::MAX.into())),
-            ("170141183460469231731687303715884105728", Err(ParseError::Range)),
+            (
+                "170141183460469231731687303715884105728",
+                Err(ParseError::Range),
+            ),
             ("+1", Err(ParseError::Type)),
             ("1e3", Err(ParseError::Type)),
             (" 1", Err(ParseError::Type)),
@@ -596,11 +730,18 @@ mod tests {
             ("", Err(ParseError::Type)),
             ("-", Err(ParseError::Type)),
             ("１", Err(ParseError::Type)),
-            ("999999999999999999999999999999999999999999x", Err(ParseError::Type)),
+            (
+                "999999999999999999999999999999999999999999x",
+                Err(ParseError::Type),
+            ),
         ];
         for (text, expected) in cases {
             assert_eq!(integer(text), expected, "{text:?}");
-            assert!(short_integer(text.as_bytes()).is_none_or(|short| Ok(i128::from(short)) == expected), "{text:?}");
+            assert!(
+                short_integer(text.as_bytes())
+                    .is_none_or(|short| Ok(i128::from(short)) == expected),
+                "{text:?}"
+            );
         }
     }
 
@@ -621,8 +762,18 @@ mod tests {
             ("1e999999999999999999999", 10, 2, Err(ParseError::Range)),
             ("1e-999999999999999999999", 10, 2, Err(ParseError::Range)),
             ("-0.00", 10, 2, Ok(0)),
-            ("99999999999999999999999999999999999999", 38, 0, Ok(10i128.pow(38) - 1)),
-            ("100000000000000000000000000000000000000", 38, 0, Err(ParseError::Range)),
+            (
+                "99999999999999999999999999999999999999",
+                38,
+                0,
+                Ok(10i128.pow(38) - 1),
+            ),
+            (
+                "100000000000000000000000000000000000000",
+                38,
+                0,
+                Err(ParseError::Range),
+            ),
             ("12,50", 10, 2, Err(ParseError::Type)),
             ("1.", 10, 2, Err(ParseError::Type)),
             (".5", 10, 2, Err(ParseError::Type)),
@@ -631,11 +782,18 @@ mod tests {
             ("", 10, 2, Err(ParseError::Type)),
         ];
         for (text, precision, scale, expected) in cases {
-            assert_eq!(decimal::<i128>(text, precision, scale), expected, "{text:?} as decimal({precision},{scale})");
+            assert_eq!(
+                decimal::<i128>(text, precision, scale),
+                expected,
+                "{text:?} as decimal({precision},{scale})"
+            );
         }
         let widest = "9".repeat(76);
         assert!(decimal::<i256>(&widest, 76, 0).is_ok());
-        assert_eq!(decimal::<i256>(&format!("{widest}9"), 76, 0), Err(ParseError::Range));
+        assert_eq!(
+            decimal::<i256>(&format!("{widest}9"), 76, 0),
+            Err(ParseError::Range)
+        );
     }
 
     /// A text behind other digits, as in no message.
@@ -649,21 +807,30 @@ mod tests {
     #[test]
     fn usual_numbers_are_those_of_their_prefixes() {
         let digits = "12345678901234567";
-        let integers = (0..=17).flat_map(|count| ["", "-", "0", "+"].map(|sign| format!("{sign}{}", &digits[..count])));
-        for text in integers.chain(["-0", "000", "1x2", "9".repeat(15).as_str()].map(String::from)) {
+        let integers = (0..=17).flat_map(|count| {
+            ["", "-", "0", "+"].map(|sign| format!("{sign}{}", &digits[..count]))
+        });
+        for text in integers.chain(["-0", "000", "1x2", "9".repeat(15).as_str()].map(String::from))
+        {
             let usual = usual_integer(&around(&text));
             let is_usual = text.trim_start_matches('-').len() < 16;
             let prefix = integer_prefix(&window_of(text.as_bytes()).unwrap());
             assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
-            let whole = prefix.filter(|(_, length)| *length == text.len()).map(|(value, _)| value);
+            let whole = prefix
+                .filter(|(_, length)| *length == text.len())
+                .map(|(value, _)| value);
             assert_eq!(
-                (usual_whole_integer(text.as_bytes()), short_integer(text.as_bytes())),
+                (
+                    usual_whole_integer(text.as_bytes()),
+                    short_integer(text.as_bytes())
+                ),
                 (whole.filter(|_| is_usual), whole),
                 "{text}"
             );
         }
-        for (whole, fraction, scale) in (0..=14).flat_map(|whole| (0..=14).flat_map(move |f| [0, 2, 4, 14].map(|scale| (whole, f, scale))))
-        {
+        for (whole, fraction, scale) in (0..=14).flat_map(|whole| {
+            (0..=14).flat_map(move |f| [0, 2, 4, 14].map(|scale| (whole, f, scale)))
+        }) {
             for sign in ["", "-", "--"] {
                 let text = format!("{sign}{}.{}", &digits[..whole], &digits[2..][..fraction]);
                 let usual = usual_decimal(&around(&text), 18, scale);
@@ -671,21 +838,44 @@ mod tests {
                 let prefix = decimal_prefix(&window_of(text.as_bytes()).unwrap(), 18, scale as i8);
                 assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
                 let value = prefix.filter(|_| is_usual).map(|(value, _)| value);
-                assert_eq!(usual_whole_decimal(text.as_bytes(), 18, scale), value, "{text}");
+                assert_eq!(
+                    usual_whole_decimal(text.as_bytes(), 18, scale),
+                    value,
+                    "{text}"
+                );
             }
         }
         assert_eq!(usual_decimal(&around("99.99"), 4, 2), Some((9999, 5)));
         assert_eq!(usual_decimal(&around("100.00"), 4, 2), None);
         assert_eq!(usual_decimal(&around("1.2.3"), 4, 2), Some((120, 3)));
-        assert_eq!(["1.2.3", "1.2x", "x1.2", "1x2", "1.", ".12"].map(|text| usual_whole_decimal(text.as_bytes(), 4, 2)), [None; 6]);
+        assert_eq!(
+            ["1.2.3", "1.2x", "x1.2", "1x2", "1.", ".12"].map(|text| usual_whole_decimal(
+                text.as_bytes(),
+                4,
+                2
+            )),
+            [None; 6]
+        );
     }
 
     #[test]
     fn decimal_fast_path_agrees_with_fallback() {
-        for text in ["0", "7.1", "-0.01", "123456789012.3456", "000.10", "5.00", "-99999999999999.9"] {
+        for text in [
+            "0",
+            "7.1",
+            "-0.01",
+            "123456789012.3456",
+            "000.10",
+            "5.00",
+            "-99999999999999.9",
+        ] {
             for scale in [0, 1, 2, 4] {
                 if let Some(fast) = plain_decimal(text.as_bytes(), 18, scale) {
-                    assert_eq!(Ok(i128::from(fast)), decimal_fallback(text, 18, scale), "{text} {scale}");
+                    assert_eq!(
+                        Ok(i128::from(fast)),
+                        decimal_fallback(text, 18, scale),
+                        "{text} {scale}"
+                    );
                 }
             }
         }
@@ -693,7 +883,13 @@ mod tests {
 
     #[test]
     fn exponents_are_expanded() {
-        let cases = [("1E+3", "1000"), ("-1.5e-7", "-0.00000015"), ("0E-10", "0.0000000000"), ("0E3", "0"), ("12.34E1", "123.4")];
+        let cases = [
+            ("1E+3", "1000"),
+            ("-1.5e-7", "-0.00000015"),
+            ("0E-10", "0.0000000000"),
+            ("0E3", "0"),
+            ("12.34E1", "123.4"),
+        ];
         for (text, plain) in cases {
             assert_eq!(without_exponent(text).as_deref(), Some(plain), "{text}");
         }
@@ -704,11 +900,21 @@ mod tests {
 
     #[test]
     fn floats_are_printed_as_mysql_does() {
-        let doubles = [(0.0, "0"), (-0.5, "-0.5"), (1e14, "100000000000000"), (1e15, "1e15"), (1.5e-6, "1.5e-6"), (5e-324, "5e-324")];
+        let doubles = [
+            (0.0, "0"),
+            (-0.5, "-0.5"),
+            (1e14, "100000000000000"),
+            (1e15, "1e15"),
+            (1.5e-6, "1.5e-6"),
+            (5e-324, "5e-324"),
+        ];
         for (value, text) in doubles {
             assert_eq!(print_float::<f64>(value), text);
         }
-        assert_eq!((print_float(0.1f32), print_float(f64::from(0.1f32))), ("0.1".into(), "0.10000000149011612".into()));
+        assert_eq!(
+            (print_float(0.1f32), print_float(f64::from(0.1f32))),
+            ("0.1".into(), "0.10000000149011612".into())
+        );
     }
 
     #[test]

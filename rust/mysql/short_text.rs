@@ -49,7 +49,10 @@ impl<'a> ShortText<'a> {
     }
 
     #[inline(always)]
-    #[allow(clippy::indexing_slicing, reason = "a text is not longer than a window")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "a text is not longer than a window"
+    )]
     pub fn bytes(self) -> &'a [u8] {
         debug_assert!(self.length <= size_of::<Window>());
         &self.around[AROUND_START..][..self.length]
@@ -59,7 +62,9 @@ impl<'a> ShortText<'a> {
     #[inline(always)]
     pub fn is_ascii(self) -> bool {
         let (blocks, _) = self.window().as_chunks();
-        let others = blocks.iter().rev().fold(0, |others, block| others << 16 | u64::from(u8x16::new(*block).to_bitmask()));
+        let others = blocks.iter().rev().fold(0, |others, block| {
+            others << 16 | u64::from(u8x16::new(*block).to_bitmask())
+        });
         (others | 1 << 32).trailing_zeros() as usize >= self.length
     }
 }
@@ -74,7 +79,9 @@ mod tests {
             for at in 0..length {
                 let mut message = [0xC3; 48];
                 message[AROUND_START..][..length].fill(b'a');
-                let is_ascii = |message: &[u8]| ShortText::of(message, AROUND_START, length).is_some_and(ShortText::is_ascii);
+                let is_ascii = |message: &[u8]| {
+                    ShortText::of(message, AROUND_START, length).is_some_and(ShortText::is_ascii)
+                };
                 assert!(is_ascii(&message), "{length}");
                 message[AROUND_START + at] = 0x80;
                 assert!(!is_ascii(&message), "{at} of {length}");
@@ -89,7 +96,11 @@ mod tests {
             for length in [0, 1, 31, 32, 33] {
                 let text = ShortText::of(&message, at, length).map(ShortText::bytes);
                 let is_short = length <= 32 && (16..=68).contains(&at);
-                assert_eq!(text, message.get(at..at + length).filter(|_| is_short), "{length} at {at}");
+                assert_eq!(
+                    text,
+                    message.get(at..at + length).filter(|_| is_short),
+                    "{length} at {at}"
+                );
             }
         }
         assert_eq!(ShortText::of(&message, usize::MAX, 1), None);

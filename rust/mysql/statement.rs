@@ -7,7 +7,9 @@ pub(crate) fn first_word(sql: &str) -> &str {
     while let Some(behind) = skipped(rest) {
         rest = behind;
     }
-    let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(rest.len());
     rest.get(..end).unwrap_or_default()
 }
 
@@ -29,8 +31,14 @@ fn skipped(sql: &str) -> Option<&str> {
         return Some(rest);
     }
     // Without white space behind them, these are two signs.
-    let is_dashes = |rest: &&str| rest.bytes().next().is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control());
-    let line = sql.strip_prefix('#').or_else(|| sql.strip_prefix("--").filter(is_dashes));
+    let is_dashes = |rest: &&str| {
+        rest.bytes()
+            .next()
+            .is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
+    };
+    let line = sql
+        .strip_prefix('#')
+        .or_else(|| sql.strip_prefix("--").filter(is_dashes));
     line.map(|line| behind(line, "\n"))
 }
 
@@ -58,7 +66,15 @@ mod tests {
             "/*!",
             "/*M!100100 ",
         ];
-        let trailing = [" TABLE t", "`t`", "/**/TABLE t", "\nTABLE t", "-- x\nTABLE t", " TABLE t*/", ""];
+        let trailing = [
+            " TABLE t",
+            "`t`",
+            "/**/TABLE t",
+            "\nTABLE t",
+            "-- x\nTABLE t",
+            " TABLE t*/",
+            "",
+        ];
         for first in leading {
             for second in leading {
                 for behind in trailing {
@@ -71,7 +87,19 @@ mod tests {
 
     #[test]
     fn statements_without_a_first_word() {
-        for sql in ["", " ", "/* TRUNCATE", "/*", "# TRUNCATE", "-- TRUNCATE", "--TRUNCATE", "1 TRUNCATE", "`truncate`", "é", "/*!50000"] {
+        for sql in [
+            "",
+            " ",
+            "/* TRUNCATE",
+            "/*",
+            "# TRUNCATE",
+            "-- TRUNCATE",
+            "--TRUNCATE",
+            "1 TRUNCATE",
+            "`truncate`",
+            "é",
+            "/*!50000",
+        ] {
             assert_eq!(first_word(sql), "", "{sql}");
         }
         assert_eq!(first_word("/*!50000 */ ALTER"), "ALTER");

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use crate::mysql::number::{ParseError, Window, digits, first_of_eight_digits, padded_window, window_of, words};
+use crate::mysql::number::{
+    ParseError, Window, digits, first_of_eight_digits, padded_window, window_of, words,
+};
 
 /// Components of a date, with or without a time of day, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +31,11 @@ const CALENDAR: Range<i64> = -62_135_596_800..253_402_300_800;
 /// Seconds since the epoch, if they are in the calendar.
 #[inline(always)]
 pub(crate) fn in_calendar(seconds: i64) -> Result<i64, ParseError> {
-    if CALENDAR.contains(&seconds) { Ok(seconds) } else { Err(ParseError::Range) }
+    if CALENDAR.contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(ParseError::Range)
+    }
 }
 
 impl DateTimeText {
@@ -41,7 +47,11 @@ impl DateTimeText {
         let (mut parsed, length) = DateTimeText::prefix(&window)?;
         let rest = bytes.get(length..).ok_or(ParseError::Type)?;
         if !rest.is_empty() {
-            parsed.offset = if parsed.has_time && parsed.offset.is_none() { offset(rest)? } else { return Err(ParseError::Type) };
+            parsed.offset = if parsed.has_time && parsed.offset.is_none() {
+                offset(rest)?
+            } else {
+                return Err(ParseError::Type);
+            };
         }
         Ok(parsed)
     }
@@ -50,17 +60,27 @@ impl DateTimeText {
     #[inline(always)]
     pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), ParseError> {
         let [from_year, from_day, from_second, _] = words(window);
-        let [century, _, year, _, _, month, ..] = Pairs::new(from_year, *b"0000-00-", 8).checked()?;
+        let [century, _, year, _, _, month, ..] =
+            Pairs::new(from_year, *b"0000-00-", 8).checked()?;
         // XOR swaps the space with the `T` of ISO 8601, so one layout serves both.
         let from_day = match window[10] {
             b' ' => from_day,
             b'T' => from_day ^ u64::from(b' ' ^ b'T') << 16,
             _ => {
                 let [day, ..] = Pairs::new(from_day, *b"00      ", 2).checked()?;
-                return Ok((DateTimeText { day, ..DateTimeText::month_start(century, year, month) }, 10));
+                return Ok((
+                    DateTimeText {
+                        day,
+                        ..DateTimeText::month_start(century, year, month)
+                    },
+                    10,
+                ));
             }
         };
-        let (days, seconds) = (Pairs::new(from_day, *b"00 00:00", 8), Pairs::new(from_second, *b":00     ", 3));
+        let (days, seconds) = (
+            Pairs::new(from_day, *b"00 00:00", 8),
+            Pairs::new(from_second, *b":00     ", 3),
+        );
         let [[day, _, _, hour, _, _, minute, _], [_, second, ..]] = days.checked_with(seconds)?;
         let (nanos, fraction) = match window[19] {
             b'.' => fraction_digits(window.get(20..).unwrap_or_default())?,
@@ -70,21 +90,46 @@ impl DateTimeText {
         let is_utc = window.get(length) == Some(&b'Z');
         let offset = if is_utc { Some(0) } else { None };
         let date = DateTimeText::month_start(century, year, month);
-        Ok((DateTimeText { day, hour, minute, second, nanos, offset, has_time: true, ..date }, length + usize::from(is_utc)))
+        Ok((
+            DateTimeText {
+                day,
+                hour,
+                minute,
+                second,
+                nanos,
+                offset,
+                has_time: true,
+                ..date
+            },
+            length + usize::from(is_utc),
+        ))
     }
 
     /// A date of this month without its day.
     #[inline(always)]
     fn month_start(century: u8, year: u8, month: u8) -> DateTimeText {
         let year = u16::from(century) * 100 + u16::from(year);
-        DateTimeText { year, month, day: 0, hour: 0, minute: 0, second: 0, nanos: 0, offset: None, has_time: false }
+        DateTimeText {
+            year,
+            month,
+            day: 0,
+            hour: 0,
+            minute: 0,
+            second: 0,
+            nanos: 0,
+            offset: None,
+            has_time: false,
+        }
     }
 
     /// Whether MySQL considers this a zero date, in whole or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
         let is_time = self.hour <= 23 && self.minute <= 59 && self.second <= 59;
-        (self.year == 0 || self.month == 0 || self.day == 0) && self.month <= 12 && self.day <= 31 && is_time
+        (self.year == 0 || self.month == 0 || self.day == 0)
+            && self.month <= 12
+            && self.day <= 31
+            && is_time
     }
 
     /// Days since the epoch. A date that the calendar lacks is out of range.
@@ -99,7 +144,8 @@ impl DateTimeText {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
             return Err(ParseError::Range);
         }
-        let of_day = (i64::from(self.hour) * 60 + i64::from(self.minute)) * 60 + i64::from(self.second);
+        let of_day =
+            (i64::from(self.hour) * 60 + i64::from(self.minute)) * 60 + i64::from(self.second);
         Ok(i64::from(self.days()?) * SECONDS_PER_DAY + of_day)
     }
 }
@@ -119,24 +165,45 @@ impl UsualDateTime {
     #[inline(always)]
     pub fn prefix(window: &Window) -> Option<UsualDateTime> {
         /// Addend that carries a day above 31, an hour above 23, a minute or second above 59 into the highest bit of its lane.
-        const BOUNDS: [u64; 2] = [u64::from_le_bytes([96, 0, 0, 104, 0, 0, 68, 0]), u64::from_le_bytes([0, 68, 0, 0, 0, 0, 0, 0])];
+        const BOUNDS: [u64; 2] = [
+            u64::from_le_bytes([96, 0, 0, 104, 0, 0, 68, 0]),
+            u64::from_le_bytes([0, 68, 0, 0, 0, 0, 0, 0]),
+        ];
         let [from_year, from_day, from_second, _] = words(window);
-        let from_day = if window[10] == b'T' { from_day ^ u64::from(b' ' ^ b'T') << 16 } else { from_day };
+        let from_day = if window[10] == b'T' {
+            from_day ^ u64::from(b' ' ^ b'T') << 16
+        } else {
+            from_day
+        };
         let months = Pairs::new(from_year, *b"0000-00-", 8);
-        let (days, seconds) = (Pairs::new(from_day, *b"00 00:00", 8), Pairs::new(from_second, *b":00     ", 3));
+        let (days, seconds) = (
+            Pairs::new(from_day, *b"00 00:00", 8),
+            Pairs::new(from_second, *b":00     ", 3),
+        );
         let [of_days, of_seconds] = [days, seconds].map(Pairs::lanes_of_numbers);
-        let beyond = (of_days.wrapping_add(BOUNDS[0]) | of_seconds.wrapping_add(BOUNDS[1])) & 0x8080_8080_8080_8080;
+        let beyond = (of_days.wrapping_add(BOUNDS[0]) | of_seconds.wrapping_add(BOUNDS[1]))
+            & 0x8080_8080_8080_8080;
         if months.invalid | days.invalid | seconds.invalid | beyond != 0 {
             return None;
         }
-        let ([century, _, year, _, _, month, ..], [day, _, _, hour, _, _, minute, _]) = (months.numbers(), of_days.to_le_bytes());
+        let ([century, _, year, _, _, month, ..], [day, _, _, hour, _, _, minute, _]) =
+            (months.numbers(), of_days.to_le_bytes());
         let [_, second, ..] = of_seconds.to_le_bytes();
         let days = days_from_civil(u16::from(century) * 100 + u16::from(year), month, day)?;
         let of_day = u32::from(hour) * 3600 + u32::from(minute) * 60 + u32::from(second);
-        let (nanos, length) = if window[19] == b'.' { usual_fraction(window)? } else { (0, 19) };
+        let (nanos, length) = if window[19] == b'.' {
+            usual_fraction(window)?
+        } else {
+            (0, 19)
+        };
         let is_utc = window.get(length) == Some(&b'Z');
         let seconds = i64::from(days) * SECONDS_PER_DAY + i64::from(of_day);
-        Some(UsualDateTime { seconds, nanos, is_utc, length: length + usize::from(is_utc) })
+        Some(UsualDateTime {
+            seconds,
+            nanos,
+            is_utc,
+            length: length + usize::from(is_utc),
+        })
     }
 }
 
@@ -144,7 +211,10 @@ impl UsualDateTime {
 #[inline(always)]
 pub(crate) fn usual_date(window: &Window) -> Option<i32> {
     let [from_year, from_day, ..] = words(window);
-    let (months, days) = (Pairs::new(from_year, *b"0000-00-", 8), Pairs::new(from_day, *b"00      ", 2));
+    let (months, days) = (
+        Pairs::new(from_year, *b"0000-00-", 8),
+        Pairs::new(from_day, *b"00      ", 2),
+    );
     if months.invalid | days.invalid != 0 {
         return None;
     }
@@ -162,7 +232,11 @@ fn usual_fraction(window: &Window) -> Option<(u32, usize)> {
 #[inline(always)]
 fn pair(tens: u8, ones: u8) -> Result<u8, ParseError> {
     let (tens, ones) = (tens.wrapping_sub(b'0'), ones.wrapping_sub(b'0'));
-    if tens > 9 || ones > 9 { Err(ParseError::Type) } else { Ok(tens * 10 + ones) }
+    if tens > 9 || ones > 9 {
+        Err(ParseError::Type)
+    } else {
+        Ok(tens * 10 + ones)
+    }
 }
 
 /// Eight bytes of digits and separators as the lanes of one integer (SWAR): all are checked and combined at once.
@@ -181,7 +255,10 @@ impl Pairs {
         let carry = u64::from_le_bytes(form.map(|byte| if byte == b'0' { 0x76 } else { 0x7F }));
         let checked = u64::MAX >> (64 - 8 * count);
         let lanes = (text ^ u64::from_le_bytes(form)) & checked;
-        Pairs { lanes, invalid: (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 & checked }
+        Pairs {
+            lanes,
+            invalid: (lanes.wrapping_add(carry) | lanes) & 0x8080_8080_8080_8080 & checked,
+        }
     }
 
     /// The two-digit numbers that start at each byte.
@@ -197,19 +274,29 @@ impl Pairs {
 
     #[inline(always)]
     fn checked(self) -> Result<[u8; 8], ParseError> {
-        if self.invalid == 0 { Ok(self.numbers()) } else { Err(ParseError::Type) }
+        if self.invalid == 0 {
+            Ok(self.numbers())
+        } else {
+            Err(ParseError::Type)
+        }
     }
 
     #[inline(always)]
     fn checked_with(self, next: Pairs) -> Result<[[u8; 8]; 2], ParseError> {
-        if self.invalid | next.invalid == 0 { Ok([self.numbers(), next.numbers()]) } else { Err(ParseError::Type) }
+        if self.invalid | next.invalid == 0 {
+            Ok([self.numbers(), next.numbers()])
+        } else {
+            Err(ParseError::Type)
+        }
     }
 }
 
 /// Parses the nanoseconds of `.123456`. Returns them with the remaining text.
 #[inline]
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), ParseError> {
-    let Some(rest) = text.strip_prefix(b".") else { return Ok((0, text)) };
+    let Some(rest) = text.strip_prefix(b".") else {
+        return Ok((0, text));
+    };
     let (nanos, count) = fraction_digits(rest)?;
     Ok((nanos, rest.get(count..).unwrap_or_default()))
 }
@@ -217,7 +304,18 @@ fn fraction(text: &[u8]) -> Result<(u32, &[u8]), ParseError> {
 /// Parses the digits after the decimal point. Returns nanoseconds and digit count.
 #[inline(always)]
 fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), ParseError> {
-    const UNITS: [u32; 10] = [0, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1000, 100, 10, 1];
+    const UNITS: [u32; 10] = [
+        0,
+        100_000_000,
+        10_000_000,
+        1_000_000,
+        100_000,
+        10_000,
+        1000,
+        100,
+        10,
+        1,
+    ];
     let (value, count) = digits(bytes).ok_or(ParseError::Type)?;
     match UNITS.get(count) {
         Some(unit) if count > 0 => Ok((value as u32 * unit, count)),
@@ -247,12 +345,19 @@ fn offset(text: &[u8]) -> Result<Option<i32>, ParseError> {
 #[inline(always)]
 fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
     let (year, month, day) = (u32::from(year), u32::from(month), u32::from(day));
-    let is_date = year > 0 && (1..=12).contains(&month) && day > 0 && (day <= 28 || day <= days_in_month(year, month));
+    let is_date = year > 0
+        && (1..=12).contains(&month)
+        && day > 0
+        && (day <= 28 || day <= days_in_month(year, month));
     if !is_date {
         return None;
     }
     let begins_before = month <= 2;
-    let (year, month) = if begins_before { (year - 1, month + 12) } else { (year, month) };
+    let (year, month) = if begins_before {
+        (year - 1, month + 12)
+    } else {
+        (year, month)
+    };
     let century = year / 100;
     let days = year * 1461 / 4 - century + century / 4 + (979 * month - 2919) / 32 + day;
     Some(days as i32 - 719_469)
@@ -272,7 +377,11 @@ fn days_in_month(year: u32, month: u32) -> u32 {
 pub(crate) fn parse_time(text: &str) -> Result<i64, ParseError> {
     let window = window_of(text.as_bytes()).ok_or(ParseError::Type)?;
     let (time, length) = TimeText::prefix(&window)?;
-    if length == text.len() { time.micros() } else { Err(ParseError::Type) }
+    if length == text.len() {
+        time.micros()
+    } else {
+        Err(ParseError::Type)
+    }
 }
 
 /// Components of a TIME, as written.
@@ -291,7 +400,9 @@ impl TimeText {
     pub fn prefix(bytes: &Window) -> Result<(TimeText, usize), ParseError> {
         let negative = bytes.first() == Some(&b'-');
         let unsigned = bytes.get(usize::from(negative)..).unwrap_or_default();
-        let (hours, count) = digits(unsigned).filter(|(_, count)| matches!(count, 2 | 3)).ok_or(ParseError::Type)?;
+        let (hours, count) = digits(unsigned)
+            .filter(|(_, count)| matches!(count, 2 | 3))
+            .ok_or(ParseError::Type)?;
         let rest = unsigned.get(count..).unwrap_or_default();
         let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(ParseError::Type)?;
         if (c0, c1) != (b':', b':') {
@@ -299,18 +410,32 @@ impl TimeText {
         }
         let rest = rest.get(6..).unwrap_or_default();
         let (nanos, after) = fraction(rest)?;
-        let time = TimeText { negative, hours, minutes: pair(m0, m1)?, seconds: pair(s0, s1)?, nanos };
+        let time = TimeText {
+            negative,
+            hours,
+            minutes: pair(m0, m1)?,
+            seconds: pair(s0, s1)?,
+            nanos,
+        };
         Ok((time, bytes.len() - after.len()))
     }
 
     /// Microseconds, if the TIME is in MySQL's range.
     #[inline]
     pub fn micros(self) -> Result<i64, ParseError> {
-        let TimeText { negative, hours, minutes, seconds, nanos } = self;
+        let TimeText {
+            negative,
+            hours,
+            minutes,
+            seconds,
+            nanos,
+        } = self;
         if hours > 838 || minutes > 59 || seconds > 59 || !nanos.is_multiple_of(1000) {
             return Err(ParseError::Range);
         }
-        let micros = ((hours as i64 * 60 + i64::from(minutes)) * 60 + i64::from(seconds)) * 1_000_000 + i64::from(nanos / 1000);
+        let micros = ((hours as i64 * 60 + i64::from(minutes)) * 60 + i64::from(seconds))
+            * 1_000_000
+            + i64::from(nanos / 1000);
         Ok(if negative { -micros } else { micros })
     }
 }
@@ -322,16 +447,32 @@ pub(crate) fn print_date(days: i32) -> String {
 
 /// A DATETIME as MySQL prints it, from microseconds since the epoch, with as many fraction digits as needed: none, 3 or 6.
 pub(crate) fn print_datetime(micros: i64) -> String {
-    let Some(at) = civil(micros.div_euclid(1_000_000)) else { return String::new() };
+    let Some(at) = civil(micros.div_euclid(1_000_000)) else {
+        return String::new();
+    };
     let (date, time) = (at.date(), at.time());
-    format!("{date} {:02}:{:02}:{:02}{}", time.hour(), time.minute(), time.second(), print_fraction(micros.rem_euclid(1_000_000)))
+    format!(
+        "{date} {:02}:{:02}:{:02}{}",
+        time.hour(),
+        time.minute(),
+        time.second(),
+        print_fraction(micros.rem_euclid(1_000_000))
+    )
 }
 
 /// A TIME as MySQL prints it, from microseconds.
 pub(crate) fn print_time(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
-    let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
-    let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let (seconds, fraction) = (
+        micros.unsigned_abs() / 1_000_000,
+        micros.unsigned_abs() % 1_000_000,
+    );
+    let time = format!(
+        "{:02}:{:02}:{:02}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    );
     format!("{sign}{time}{}", print_fraction(fraction as i64))
 }
 
@@ -346,7 +487,10 @@ fn print_fraction(micros: i64) -> String {
 /// Date and time from seconds since the epoch. Avoids jiff's timestamps, which end a day before its dates do: MySQL's last date is
 /// the one that means "for ever".
 pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
-    jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(jiff::SignedDuration::from_secs(seconds)).ok()
+    jiff::civil::date(1970, 1, 1)
+        .at(0, 0, 0, 0)
+        .checked_add(jiff::SignedDuration::from_secs(seconds))
+        .ok()
 }
 
 /// Microseconds since 1970 of a TiDB commit timestamp: milliseconds above 18 bits of a counter. None for 0, which is no time.
@@ -375,8 +519,14 @@ mod tests {
         let mut date = civil::date(1, 1, 1);
         while date.year() < 9990 {
             let text = date.to_string();
-            let expected = date.since((jiff::Unit::Day, civil::date(1970, 1, 1))).map(|span| span.get_days());
-            assert_eq!(DateTimeText::parse(&text).and_then(|w| w.days()).ok(), expected.ok(), "{text}");
+            let expected = date
+                .since((jiff::Unit::Day, civil::date(1970, 1, 1)))
+                .map(|span| span.get_days());
+            assert_eq!(
+                DateTimeText::parse(&text).and_then(|w| w.days()).ok(),
+                expected.ok(),
+                "{text}"
+            );
             date = date.saturating_add(jiff::Span::new().days(97));
         }
     }
@@ -384,42 +534,114 @@ mod tests {
     #[test]
     fn invalid_and_zero_dates() {
         for text in ["2021-02-30", "2021-13-01", "1900-02-29", "2021-04-31"] {
-            assert_eq!(DateTimeText::parse(text).and_then(|w| w.days()), Err(ParseError::Range), "{text}");
+            assert_eq!(
+                DateTimeText::parse(text).and_then(|w| w.days()),
+                Err(ParseError::Range),
+                "{text}"
+            );
         }
-        for text in ["2021-1-01", "20210101", "", "2021/01/01", "2021-01-01 ", "2021-01-01 10:00", "2021-01-01 10:00:00.", "+021-01-01"] {
+        for text in [
+            "2021-1-01",
+            "20210101",
+            "",
+            "2021/01/01",
+            "2021-01-01 ",
+            "2021-01-01 10:00",
+            "2021-01-01 10:00:00.",
+            "+021-01-01",
+        ] {
             assert_eq!(DateTimeText::parse(text), Err(ParseError::Type), "{text:?}");
         }
-        for text in ["0000-00-00", "2021-00-10", "2021-10-00", "0000-01-01", "0000-00-00 00:00:00.000"] {
-            assert!(DateTimeText::parse(text).is_ok_and(|w| w.is_zero()), "{text}");
+        for text in [
+            "0000-00-00",
+            "2021-00-10",
+            "2021-10-00",
+            "0000-01-01",
+            "0000-00-00 00:00:00.000",
+        ] {
+            assert!(
+                DateTimeText::parse(text).is_ok_and(|w| w.is_zero()),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn usual_date_times_are_those_of_their_prefixes() {
-        let dates =
-            ["2021-01-31", "2024-02-29", "2023-02-29", "2021-00-10", "0000-01-01", "9999-12-31", "2021-13-01", "2021-12-32", "x021-01-01"];
-        let times =
-            [" 00:00:00", "T23:59:59", " 24:00:00", " 23:60:00", " 23:59:60", " 99:99:99", " 1:00:00", "-01:00:00", " 01:00;00", ""];
-        let fractions = ["", ".", ".0", ".5", ".123", ".123456", ".1234567", ".12345678", ".123456789", ".12x", "+08:00"];
+        let dates = [
+            "2021-01-31",
+            "2024-02-29",
+            "2023-02-29",
+            "2021-00-10",
+            "0000-01-01",
+            "9999-12-31",
+            "2021-13-01",
+            "2021-12-32",
+            "x021-01-01",
+        ];
+        let times = [
+            " 00:00:00",
+            "T23:59:59",
+            " 24:00:00",
+            " 23:60:00",
+            " 23:59:60",
+            " 99:99:99",
+            " 1:00:00",
+            "-01:00:00",
+            " 01:00;00",
+            "",
+        ];
+        let fractions = [
+            "",
+            ".",
+            ".0",
+            ".5",
+            ".123",
+            ".123456",
+            ".1234567",
+            ".12345678",
+            ".123456789",
+            ".12x",
+            "+08:00",
+        ];
         for (date, time, fraction, end) in cases(&dates, &times, &fractions, &["\"", "Z\"", " "]) {
             let mut window = [b','; 32];
             let text = format!("{date}{time}{fraction}{end}");
             window[..text.len()].copy_from_slice(text.as_bytes());
-            let parsed = DateTimeText::prefix(&window).ok().filter(|(parsed, _)| parsed.has_time && fraction.len() < 9);
-            let expected =
-                parsed.and_then(|(parsed, length)| Some((parsed.seconds().ok()?, parsed.nanos, parsed.offset.is_some(), length)));
-            let usual = UsualDateTime::prefix(&window).map(|usual| (usual.seconds, usual.nanos, usual.is_utc, usual.length));
+            let parsed = DateTimeText::prefix(&window)
+                .ok()
+                .filter(|(parsed, _)| parsed.has_time && fraction.len() < 9);
+            let expected = parsed.and_then(|(parsed, length)| {
+                Some((
+                    parsed.seconds().ok()?,
+                    parsed.nanos,
+                    parsed.offset.is_some(),
+                    length,
+                ))
+            });
+            let usual = UsualDateTime::prefix(&window)
+                .map(|usual| (usual.seconds, usual.nanos, usual.is_utc, usual.length));
             assert_eq!(usual, expected, "{text}");
         }
     }
 
     #[test]
     fn usual_dates_are_those_of_their_prefixes() {
-        for date in
-            ["2021-01-31", "2024-02-29", "2023-02-29", "2021-00-10", "0000-01-01", "9999-12-31", "2021-13-01", "2021-1-011", "2021-01-3x"]
-        {
+        for date in [
+            "2021-01-31",
+            "2024-02-29",
+            "2023-02-29",
+            "2021-00-10",
+            "0000-01-01",
+            "9999-12-31",
+            "2021-13-01",
+            "2021-1-011",
+            "2021-01-3x",
+        ] {
             let window = window_of(format!("{date}\"").as_bytes()).unwrap();
-            let expected = DateTimeText::prefix(&window).ok().and_then(|(parsed, _)| parsed.days().ok());
+            let expected = DateTimeText::prefix(&window)
+                .ok()
+                .and_then(|(parsed, _)| parsed.days().ok());
             assert_eq!(usual_date(&window), expected, "{date}");
         }
     }
@@ -431,8 +653,11 @@ mod tests {
         three: &'c [&str],
         four: &'c [&str],
     ) -> impl Iterator<Item = (&'c str, &'c str, &'c str, &'c str)> {
-        let pairs = one.iter().flat_map(|one| two.iter().map(move |two| (*one, *two)));
-        let triples = pairs.flat_map(|(one, two)| three.iter().map(move |three| (one, two, *three)));
+        let pairs = one
+            .iter()
+            .flat_map(|one| two.iter().map(move |two| (*one, *two)));
+        let triples =
+            pairs.flat_map(|(one, two)| three.iter().map(move |three| (one, two, *three)));
         triples.flat_map(|(one, two, three)| four.iter().map(move |four| (one, two, three, *four)))
     }
 
@@ -442,7 +667,14 @@ mod tests {
         assert_eq!(parse_time("00:00:00.5"), Ok(500_000));
         assert_eq!(parse_time("839:00:00"), Err(ParseError::Range));
         assert_eq!(parse_time("10:60:00"), Err(ParseError::Range));
-        for text in ["1:00:00", "10:00", "10:00:00x", "+10:00:00", "", "--1:00:00"] {
+        for text in [
+            "1:00:00",
+            "10:00",
+            "10:00:00x",
+            "+10:00:00",
+            "",
+            "--1:00:00",
+        ] {
             assert_eq!(parse_time(text), Err(ParseError::Type), "{text:?}");
         }
     }
@@ -450,7 +682,12 @@ mod tests {
     #[test]
     fn epoch_unit_follows_digit_count() {
         assert_eq!(micros_of_epoch(0), None);
-        for number in [1_655_812_326, 1_655_812_326_000, 1_655_812_326_000_000, 1_655_812_326_000_000_000] {
+        for number in [
+            1_655_812_326,
+            1_655_812_326_000,
+            1_655_812_326_000_000,
+            1_655_812_326_000_000_000,
+        ] {
             assert_eq!(micros_of_epoch(number), Some(1_655_812_326_000_000));
         }
     }

@@ -99,7 +99,14 @@ pub(crate) enum Encoding {
 impl DeclaredType {
     /// A type that only Kafka Connect declares.
     pub fn connect(text: &str, family: TypeFamily, encoding: Encoding) -> Self {
-        DeclaredType { text: text.into(), family, unsigned: false, arguments: Vec::new(), labels: Vec::new(), encoding }
+        DeclaredType {
+            text: text.into(),
+            family,
+            unsigned: false,
+            arguments: Vec::new(),
+            labels: Vec::new(),
+            encoding,
+        }
     }
 
     /// Parses a type as spelled by DDL, `SHOW CREATE TABLE` or `information_schema`.
@@ -112,9 +119,19 @@ impl DeclaredType {
         DeclaredType {
             text: text.into(),
             family,
-            unsigned: keywords.contains("unsigned") || keywords.contains("zerofill") || keywords.starts_with("serial"),
-            arguments: if is_enum_or_set { Vec::new() } else { arguments(keywords) },
-            labels: if is_enum_or_set { labels(text) } else { Vec::new() },
+            unsigned: keywords.contains("unsigned")
+                || keywords.contains("zerofill")
+                || keywords.starts_with("serial"),
+            arguments: if is_enum_or_set {
+                Vec::new()
+            } else {
+                arguments(keywords)
+            },
+            labels: if is_enum_or_set {
+                labels(text)
+            } else {
+                Vec::new()
+            },
             encoding: Encoding::Plain,
         }
     }
@@ -144,7 +161,14 @@ impl DeclaredType {
             255 => TypeFamily::Geometry,
             _ => TypeFamily::Unknown,
         };
-        DeclaredType { text: text.into(), family, unsigned, arguments: Vec::new(), labels: Vec::new(), encoding: Encoding::Plain }
+        DeclaredType {
+            text: text.into(),
+            family,
+            unsigned,
+            arguments: Vec::new(),
+            labels: Vec::new(),
+            encoding: Encoding::Plain,
+        }
     }
 
     /// Declared length of a `bit(n)` or `binary(n)`.
@@ -163,13 +187,18 @@ impl DeclaredType {
 
     /// Whether such a column may hold a zero date.
     pub fn is_date(&self) -> bool {
-        matches!(self.family, TypeFamily::Date | TypeFamily::Datetime | TypeFamily::Timestamp)
+        matches!(
+            self.family,
+            TypeFamily::Date | TypeFamily::Datetime | TypeFamily::Timestamp
+        )
     }
 }
 
 /// `lower` is in lower case.
 fn family_of(lower: &str) -> TypeFamily {
-    let end = lower.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(lower.len());
+    let end = lower
+        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(lower.len());
     let (word, rest) = lower.split_at(end);
     match word {
         "tinyint" | "boolean" | "bool" | "int1" => TypeFamily::Tinyint,
@@ -191,20 +220,26 @@ fn family_of(lower: &str) -> TypeFamily {
         // LONG VARBINARY is a synonym of MEDIUMBLOB, CHAR BYTE of BINARY.
         "long" if rest.trim_start().starts_with("varbinary") => TypeFamily::Blob,
         "char" if rest.contains(" byte") => TypeFamily::Binary,
-        "char" | "character" | "nchar" | "varchar" | "nvarchar" | "varcharacter" | "national" | "tinytext" | "text" | "mediumtext"
-        | "longtext" | "long" => TypeFamily::Text,
+        "char" | "character" | "nchar" | "varchar" | "nvarchar" | "varcharacter" | "national"
+        | "tinytext" | "text" | "mediumtext" | "longtext" | "long" => TypeFamily::Text,
         "enum" => TypeFamily::Enum,
         "set" => TypeFamily::Set,
         "json" => TypeFamily::Json,
-        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring" | "multipolygon" | "geomcollection"
-        | "geometrycollection" => TypeFamily::Geometry,
+        "geometry" | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
+        | "multipolygon" | "geomcollection" | "geometrycollection" => TypeFamily::Geometry,
         _ => TypeFamily::Unknown,
     }
 }
 
 fn arguments(lower: &str) -> Vec<u32> {
-    let inner = lower.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or("", |(inner, _)| inner);
-    inner.split(',').map_while(|n| n.trim().parse().ok()).collect()
+    let inner = lower
+        .split_once('(')
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .map_or("", |(inner, _)| inner);
+    inner
+        .split(',')
+        .map_while(|n| n.trim().parse().ok())
+        .collect()
 }
 
 impl DeclaredType {
@@ -221,7 +256,11 @@ impl DeclaredType {
 /// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a MySQL string.
 fn labels(text: &str) -> Vec<String> {
     let mut labels = Vec::new();
-    let mut rest = text.split_once('(').map_or("", |(_, rest)| rest).chars().peekable();
+    let mut rest = text
+        .split_once('(')
+        .map_or("", |(_, rest)| rest)
+        .chars()
+        .peekable();
     while let Some(quote) = rest.by_ref().find(|c| matches!(c, '\'' | '"' | ')')) {
         if quote == ')' {
             break;
@@ -333,7 +372,11 @@ impl SchemaCache {
     pub fn skip_cached(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<usize>> {
         let guess = self.parts.get(self.last)?.next;
         let candidates = std::iter::once(guess).chain(0..Self::MAX_LINEAR.min(self.parts.len()));
-        let found = candidates.into_iter().find(|at| self.parts.get(*at).is_some_and(|part| cursor.eat(&part.text)))?;
+        let found = candidates.into_iter().find(|at| {
+            self.parts
+                .get(*at)
+                .is_some_and(|part| cursor.eat(&part.text))
+        })?;
         Some(self.follow(found))
     }
 
@@ -345,7 +388,12 @@ impl SchemaCache {
 
     pub fn add(&mut self, text: &str, block: Option<usize>, row: Option<RowName>) {
         self.by_text.insert(text.into(), self.parts.len());
-        self.parts.push(CachedSchema { text: text.into(), block, row, next: self.parts.len() });
+        self.parts.push(CachedSchema {
+            text: text.into(),
+            block,
+            row,
+            next: self.parts.len(),
+        });
         self.follow(self.parts.len() - 1);
     }
 
@@ -368,12 +416,17 @@ impl DeclaredTypes {
     const MAX_BLOCKS: usize = 1 << 10;
 
     pub fn new(keep_entries: bool) -> Self {
-        DeclaredTypes { keep_entries, ..DeclaredTypes::default() }
+        DeclaredTypes {
+            keep_entries,
+            ..DeclaredTypes::default()
+        }
     }
 
     /// Clears the cache if it is too large or the interned names were reset. Returns whether it did.
     pub fn trim(&mut self, names_were_reset: bool) -> bool {
-        let is_reset = names_were_reset || self.blocks.len() > Self::MAX_BLOCKS || self.schemas.parts.len() > SchemaCache::MAX_PARTS;
+        let is_reset = names_were_reset
+            || self.blocks.len() > Self::MAX_BLOCKS
+            || self.schemas.parts.len() > SchemaCache::MAX_PARTS;
         if is_reset {
             *self = DeclaredTypes::new(self.keep_entries);
         }
@@ -391,7 +444,9 @@ impl DeclaredTypes {
 
     /// Whether any type of `block` has arguments in parentheses.
     pub fn has_lengths(&self, block: usize) -> bool {
-        self.blocks.get(block).is_some_and(|block| block.has_lengths)
+        self.blocks
+            .get(block)
+            .is_some_and(|block| block.has_lengths)
     }
 
     /// The bytes of the longest text that the requested enums and sets of a row have together.
@@ -402,10 +457,21 @@ impl DeclaredTypes {
 
     /// The bytes of the names and types of all columns of `block`.
     pub fn entry_bytes(&self, block: usize, keys: &Interner<'_>) -> usize {
-        let entries = self.blocks.get(block).map_or(&[][..], |block| &block.entries);
-        let texts =
-            |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared.get(*id).map_or(0, |declared| declared.text.len());
-        entries.iter().map(|entry| texts(entry) + 2 * size_of::<i32>()).sum()
+        let entries = self
+            .blocks
+            .get(block)
+            .map_or(&[][..], |block| &block.entries);
+        let texts = |(key, id): &(NameId, TypeIndex)| {
+            keys.name(*key).len()
+                + self
+                    .declared
+                    .get(*id)
+                    .map_or(0, |declared| declared.text.len())
+        };
+        entries
+            .iter()
+            .map(|entry| texts(entry) + 2 * size_of::<i32>())
+            .sum()
     }
 
     /// The type that `block` declares for a requested column.
@@ -416,7 +482,12 @@ impl DeclaredTypes {
     }
 
     /// Reads an object of names and types. `hint` is any value that correlates with the block.
-    pub fn read(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner<'_>, hint: usize) -> Result<usize> {
+    pub fn read(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        keys: &mut Interner<'_>,
+        hint: usize,
+    ) -> Result<usize> {
         if let Some(block) = self.latest(hint, |raw| cursor.eat_bytes(raw)) {
             return Ok(block);
         }
@@ -429,7 +500,10 @@ impl DeclaredTypes {
     /// The last block seen with this hint, if `matches` accepts its raw bytes.
     pub fn latest(&self, hint: usize, matches: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
         let block = *self.latest.get(&hint)?;
-        self.blocks.get(block).is_some_and(|block| !block.raw.is_empty() && matches(&block.raw)).then_some(block)
+        self.blocks
+            .get(block)
+            .is_some_and(|block| !block.raw.is_empty() && matches(&block.raw))
+            .then_some(block)
     }
 
     /// Forgets which blocks were seen last: their names were read in another quoting.
@@ -448,7 +522,11 @@ impl DeclaredTypes {
     /// Declares a column of the block by the type's own text.
     #[inline]
     pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
-        let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
+        let last = self
+            .last_by_name
+            .get(key.index())
+            .copied()
+            .unwrap_or(usize::MAX);
         let id = match self.declared.get(last) {
             Some(declared) if *declared.text == *text && self.is_spelled_as_ddl(last) => last,
             _ => self.intern(text),
@@ -464,10 +542,17 @@ impl DeclaredTypes {
         spelling: &str,
         make: impl FnOnce() -> DeclaredType,
     ) {
-        let known = self.ids_of_dialects.get(dialect).and_then(|ids| ids.get(spelling)).copied();
+        let known = self
+            .ids_of_dialects
+            .get(dialect)
+            .and_then(|ids| ids.get(spelling))
+            .copied();
         let id = known.unwrap_or_else(|| {
             let id = self.add(make(), None);
-            self.ids_of_dialects.entry(dialect).or_default().insert(spelling.into(), id);
+            self.ids_of_dialects
+                .entry(dialect)
+                .or_default()
+                .insert(spelling.into(), id);
             id
         });
         self.record(key, column, id);
@@ -475,8 +560,11 @@ impl DeclaredTypes {
 
     /// Ends a block and returns its index. `raw` are its bytes if contiguous in the message, else empty.
     pub fn finish(&mut self, raw: &[u8], hint: usize) -> usize {
-        let same =
-            |block: &TypeBlock| block.by_column == self.by_column && block.has_lengths == self.has_lengths && block.entries == self.entries;
+        let same = |block: &TypeBlock| {
+            block.by_column == self.by_column
+                && block.has_lengths == self.has_lengths
+                && block.entries == self.entries
+        };
         // The same types in another order, or without raw bytes to compare: reuse the block.
         if let Some(&block) = self.latest.get(&hint)
             && self.blocks.get(block).is_some_and(same)
@@ -484,9 +572,18 @@ impl DeclaredTypes {
             return block;
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
-        let declared = by_column.iter().flatten().filter_map(|id| self.declared.get(*id));
+        let declared = by_column
+            .iter()
+            .flatten()
+            .filter_map(|id| self.declared.get(*id));
         let label_bytes = declared.map(|declared| declared.label_bytes()).sum();
-        self.blocks.push(TypeBlock { raw: raw.into(), entries, by_column, has_lengths: self.has_lengths, label_bytes });
+        self.blocks.push(TypeBlock {
+            raw: raw.into(),
+            entries,
+            by_column,
+            has_lengths: self.has_lengths,
+            label_bytes,
+        });
         self.latest.insert(hint, self.blocks.len() - 1);
         self.blocks.len() - 1
     }
@@ -504,17 +601,28 @@ impl DeclaredTypes {
 
     #[inline]
     fn record(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
-        self.has_lengths |= self.declared.get(id).is_some_and(|declared| declared.has_lengths());
+        self.has_lengths |= self
+            .declared
+            .get(id)
+            .is_some_and(|declared| declared.has_lengths());
         if self.keep_entries {
             self.add_entry(key, id);
         }
         if let Some(column) = column {
-            self.by_column.resize(self.by_column.len().max(column + 1), None);
-            self.by_column.get_mut(column).into_iter().for_each(|slot| *slot = Some(id));
+            self.by_column
+                .resize(self.by_column.len().max(column + 1), None);
+            self.by_column
+                .get_mut(column)
+                .into_iter()
+                .for_each(|slot| *slot = Some(id));
         }
         if self.last_by_name.get(key.index()) != Some(&id) {
-            self.last_by_name.resize(self.last_by_name.len().max(key.index() + 1), usize::MAX);
-            self.last_by_name.get_mut(key.index()).into_iter().for_each(|slot| *slot = id);
+            self.last_by_name
+                .resize(self.last_by_name.len().max(key.index() + 1), usize::MAX);
+            self.last_by_name
+                .get_mut(key.index())
+                .into_iter()
+                .for_each(|slot| *slot = id);
         }
     }
 
@@ -531,8 +639,17 @@ impl DeclaredTypes {
     /// The index of the type declared for `key`: usually the same as last time.
     #[inline]
     fn read_type(&mut self, key: NameId, cursor: &mut Cursor<'_>) -> Result<TypeIndex> {
-        let last = self.last_by_name.get(key.index()).copied().unwrap_or(usize::MAX);
-        if self.quoted.get(last).and_then(Option::as_deref).is_some_and(|quoted| cursor.eat(quoted)) {
+        let last = self
+            .last_by_name
+            .get(key.index())
+            .copied()
+            .unwrap_or(usize::MAX);
+        if self
+            .quoted
+            .get(last)
+            .and_then(Option::as_deref)
+            .is_some_and(|quoted| cursor.eat(quoted))
+        {
             return Ok(last);
         }
         cursor.peek();
@@ -547,7 +664,10 @@ impl DeclaredTypes {
         if let Some(&id) = self.ids.get(spelling) {
             return id;
         }
-        let id = self.add(DeclaredType::parse(spelling), Some(crate::wire::json::quoted(spelling).into()));
+        let id = self.add(
+            DeclaredType::parse(spelling),
+            Some(crate::wire::json::quoted(spelling).into()),
+        );
         self.ids.insert(spelling.into(), id);
         id
     }
@@ -566,7 +686,10 @@ impl DeclaredTypes {
 /// Reads a type's name; null is not a type.
 fn read_type<'a>(cursor: &mut Cursor<'a>) -> Result<Text<'a>> {
     if cursor.peek() == Some(b'n') {
-        return cursor.null().map(|()| Text { raw: "", escaped: false });
+        return cursor.null().map(|()| Text {
+            raw: "",
+            escaped: false,
+        });
     }
     cursor.text()
 }
@@ -587,7 +710,12 @@ mod tests {
             ("bit(10)", TypeFamily::Bit, false, &[10]),
             ("boolean", TypeFamily::Tinyint, false, &[]),
             ("datetime(6)", TypeFamily::Datetime, false, &[6]),
-            ("varchar(20) character set gbk", TypeFamily::Text, false, &[20]),
+            (
+                "varchar(20) character set gbk",
+                TypeFamily::Text,
+                false,
+                &[20],
+            ),
             ("long varbinary", TypeFamily::Blob, false, &[]),
             ("char(5) byte", TypeFamily::Binary, false, &[5]),
             ("geometrycollection", TypeFamily::Geometry, false, &[]),
@@ -595,14 +723,22 @@ mod tests {
         ];
         for (text, family, unsigned, arguments) in cases {
             let declared = DeclaredType::parse(text);
-            assert_eq!((declared.family, declared.unsigned, &*declared.arguments), (family, unsigned, arguments), "{text}");
+            assert_eq!(
+                (declared.family, declared.unsigned, &*declared.arguments),
+                (family, unsigned, arguments),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn labels_may_contain_quotes_commas_and_parentheses() {
-        let declared = DeclaredType::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
-        assert_eq!(declared.labels, ["small", "x,y", "it's", "中", ")", r"a\b", "Unsigned"]);
+        let declared =
+            DeclaredType::parse(r#"enum('small','x,y','it''s','中',')','a\\b','Unsigned')"#);
+        assert_eq!(
+            declared.labels,
+            ["small", "x,y", "it's", "中", ")", r"a\b", "Unsigned"]
+        );
         assert!(!declared.unsigned);
         assert_eq!(DeclaredType::parse("SET ( 'a' , 'B' )").labels, ["a", "B"]);
     }

@@ -29,12 +29,21 @@ impl Zone {
             name if name.starts_with(['+', '-']) => {
                 let (hours, minutes) = name.get(1..)?.split_once(':')?;
                 let part = |text: &str, limit: i32| {
-                    let is_part = matches!(text.len(), 1..=2) && text.bytes().all(|digit| digit.is_ascii_digit());
-                    text.parse::<i32>().ok().filter(|part| is_part && *part < limit)
+                    let is_part = matches!(text.len(), 1..=2)
+                        && text.bytes().all(|digit| digit.is_ascii_digit());
+                    text.parse::<i32>()
+                        .ok()
+                        .filter(|part| is_part && *part < limit)
                 };
                 let seconds = part(hours, 24)? * 3600 + part(minutes, 60)? * 60;
-                let seconds = if name.starts_with('-') { -seconds } else { seconds };
-                Some(Zone::Other(TimeZone::fixed(Offset::from_seconds(seconds).ok()?)))
+                let seconds = if name.starts_with('-') {
+                    -seconds
+                } else {
+                    seconds
+                };
+                Some(Zone::Other(TimeZone::fixed(
+                    Offset::from_seconds(seconds).ok()?,
+                )))
             }
             name => TimeZone::get(name).ok().map(Zone::Other),
         }
@@ -49,7 +58,10 @@ impl Zone {
             Zone::Other(zone) => {
                 let shift = shift(local);
                 let local = civil(local - shift).ok_or(ParseError::Range)?;
-                let instant = zone.to_ambiguous_timestamp(local).unambiguous().map_err(|_| ParseError::Range)?;
+                let instant = zone
+                    .to_ambiguous_timestamp(local)
+                    .unambiguous()
+                    .map_err(|_| ParseError::Range)?;
                 in_calendar(instant.as_second() + shift)
             }
         }
@@ -60,15 +72,24 @@ impl Zone {
     pub fn change_at(&self, local: i64) -> Option<String> {
         let Zone::Other(zone) = self else { return None };
         let name = zone.iana_name()?;
-        Some(match zone.to_ambiguous_timestamp(civil(local - shift(local))?).offset() {
-            AmbiguousOffset::Unambiguous { .. } => return None,
-            AmbiguousOffset::Gap { before, after } => {
-                format!("{name} has no such local time: its clock was set forward then, from {before} to {after}")
-            }
-            AmbiguousOffset::Fold { before, after } => {
-                format!("{name} has this local time twice: its clock was set back then, from {before} to {after}")
-            }
-        })
+        Some(
+            match zone
+                .to_ambiguous_timestamp(civil(local - shift(local))?)
+                .offset()
+            {
+                AmbiguousOffset::Unambiguous { .. } => return None,
+                AmbiguousOffset::Gap { before, after } => {
+                    format!(
+                        "{name} has no such local time: its clock was set forward then, from {before} to {after}"
+                    )
+                }
+                AmbiguousOffset::Fold { before, after } => {
+                    format!(
+                        "{name} has this local time twice: its clock was set back then, from {before} to {after}"
+                    )
+                }
+            },
+        )
     }
 
     /// Converts an instant to local seconds, both since the epoch.
@@ -77,7 +98,8 @@ impl Zone {
         match self {
             Zone::Utc => Ok(instant),
             Zone::Other(zone) => {
-                let at = Timestamp::from_second(instant - shift(instant)).map_err(|_| ParseError::Range)?;
+                let at = Timestamp::from_second(instant - shift(instant))
+                    .map_err(|_| ParseError::Range)?;
                 in_calendar(instant + i64::from(zone.to_offset(at).seconds()))
             }
         }
@@ -94,34 +116,79 @@ mod tests {
         assert_eq!(shanghai.instant(8 * 3600), Ok(0));
         assert_eq!(shanghai.local(0), Ok(8 * 3600));
         assert_eq!(Zone::parse("-03:30").unwrap().instant(0), Ok(12_600));
-        for invalid in ["Mars/Olympus", "+8", "+08:99", "+24:00", "+08:-30", "+-8:00", "+8:"] {
+        for invalid in [
+            "Mars/Olympus",
+            "+8",
+            "+08:99",
+            "+24:00",
+            "+08:-30",
+            "+-8:00",
+            "+8:",
+        ] {
             assert!(Zone::parse(invalid).is_none(), "{invalid}");
         }
     }
 
     #[test]
     fn instants_are_in_the_calendar() {
-        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
-        let (shanghai, new_york) = (Zone::parse("+08:00").unwrap(), Zone::parse("-05:00").unwrap());
-        assert_eq!(shanghai.instant(seconds("0001-01-01 07:59:59")), Err(ParseError::Range));
-        assert_eq!(shanghai.instant(seconds("0001-01-01 08:00:00")), Ok(seconds("0001-01-01 00:00:00")));
-        assert_eq!(new_york.local(seconds("0001-01-01 04:59:59")), Err(ParseError::Range));
-        assert_eq!(new_york.local(seconds("0001-01-01 05:00:00")), Ok(seconds("0001-01-01 00:00:00")));
+        let seconds = |text: &str| {
+            crate::mysql::temporal::DateTimeText::parse(text)
+                .unwrap()
+                .seconds()
+                .unwrap()
+        };
+        let (shanghai, new_york) = (
+            Zone::parse("+08:00").unwrap(),
+            Zone::parse("-05:00").unwrap(),
+        );
+        assert_eq!(
+            shanghai.instant(seconds("0001-01-01 07:59:59")),
+            Err(ParseError::Range)
+        );
+        assert_eq!(
+            shanghai.instant(seconds("0001-01-01 08:00:00")),
+            Ok(seconds("0001-01-01 00:00:00"))
+        );
+        assert_eq!(
+            new_york.local(seconds("0001-01-01 04:59:59")),
+            Err(ParseError::Range)
+        );
+        assert_eq!(
+            new_york.local(seconds("0001-01-01 05:00:00")),
+            Ok(seconds("0001-01-01 00:00:00"))
+        );
     }
 
     #[test]
     fn the_last_days_have_instants() {
-        let seconds = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
+        let seconds = |text: &str| {
+            crate::mysql::temporal::DateTimeText::parse(text)
+                .unwrap()
+                .seconds()
+                .unwrap()
+        };
         let end = seconds("9999-12-31 23:59:59");
-        for (name, hours) in
-            [("Asia/Shanghai", 8), ("+08:00", 8), ("Australia/Sydney", 11), ("Europe/Berlin", 1), ("Pacific/Kiritimati", 14)]
-        {
+        for (name, hours) in [
+            ("Asia/Shanghai", 8),
+            ("+08:00", 8),
+            ("Australia/Sydney", 11),
+            ("Europe/Berlin", 1),
+            ("Pacific/Kiritimati", 14),
+        ] {
             let zone = Zone::parse(name).unwrap();
             for hour in 0..100 {
                 let (local, instant) = (end - hour * 3600, end - (hour + hours) * 3600);
-                assert_eq!((zone.instant(local), zone.local(instant)), (Ok(instant), Ok(local)), "{name} {hour}");
+                assert_eq!(
+                    (zone.instant(local), zone.local(instant)),
+                    (Ok(instant), Ok(local)),
+                    "{name} {hour}"
+                );
             }
-            assert_eq!(zone.local(end - hours * 3600 + 1), Err(ParseError::Range), "{name}");
+            assert_eq!(
+                zone.local(end - hours * 3600 + 1),
+                Err(ParseError::Range),
+                "{name}"
+            );
         }
         let new_york = Zone::parse("America/New_York").unwrap();
         assert_eq!(new_york.instant(end - 5 * 3600), Ok(end));
@@ -132,9 +199,23 @@ mod tests {
     #[test]
     fn skipped_or_repeated_local_time_has_no_instant() {
         let new_york = Zone::parse("America/New_York").unwrap();
-        let local = |text: &str| crate::mysql::temporal::DateTimeText::parse(text).unwrap().seconds().unwrap();
-        assert_eq!(new_york.instant(local("2021-03-14 02:30:00")), Err(ParseError::Range));
-        assert_eq!(new_york.instant(local("2021-11-07 01:30:00")), Err(ParseError::Range));
-        assert_eq!(new_york.instant(local("2021-11-07 03:00:00")), Ok(local("2021-11-07 08:00:00")));
+        let local = |text: &str| {
+            crate::mysql::temporal::DateTimeText::parse(text)
+                .unwrap()
+                .seconds()
+                .unwrap()
+        };
+        assert_eq!(
+            new_york.instant(local("2021-03-14 02:30:00")),
+            Err(ParseError::Range)
+        );
+        assert_eq!(
+            new_york.instant(local("2021-11-07 01:30:00")),
+            Err(ParseError::Range)
+        );
+        assert_eq!(
+            new_york.instant(local("2021-11-07 03:00:00")),
+            Ok(local("2021-11-07 08:00:00"))
+        );
     }
 }

@@ -23,13 +23,27 @@ pub struct Bounds {
 /// The arrays are not order values, or one of a change is null.
 pub fn bounds(changes: &StructArray, statements: &StructArray) -> Result<Bounds, ArrowError> {
     let (changes, statements) = (Orders::new(changes)?, Orders::new(statements)?);
-    let statements: Vec<_> = (1..).zip((0..statements.len()).filter_map(|at| statements.get(at))).collect();
+    let statements: Vec<_> = (1..)
+        .zip((0..statements.len()).filter_map(|at| statements.get(at)))
+        .collect();
     let found = (0..changes.len()).map(|at| Ok(of_change(&changes.known(at)?, &statements)));
     let found: Vec<[i32; 3]> = found.collect::<Result<_, ArrowError>>()?;
     Ok(Bounds {
-        surely: found.iter().map(|[surely, ..]| *surely).collect::<Vec<_>>().into(),
-        after: found.iter().map(|[_, after, _]| *after).collect::<Vec<_>>().into(),
-        reached: found.iter().map(|[.., reached]| *reached).collect::<Vec<_>>().into(),
+        surely: found
+            .iter()
+            .map(|[surely, ..]| *surely)
+            .collect::<Vec<_>>()
+            .into(),
+        after: found
+            .iter()
+            .map(|[_, after, _]| *after)
+            .collect::<Vec<_>>()
+            .into(),
+        reached: found
+            .iter()
+            .map(|[.., reached]| *reached)
+            .collect::<Vec<_>>()
+            .into(),
     })
 }
 

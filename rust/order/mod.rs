@@ -25,8 +25,14 @@ struct Keys {
 
 impl Keys {
     fn new(keys: &StructArray) -> Result<Self, ArrowError> {
-        let fields = keys.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-        Ok(Keys { converter: RowConverter::new(fields)? })
+        let fields = keys
+            .columns()
+            .iter()
+            .map(|column| SortField::new(column.data_type().clone()))
+            .collect();
+        Ok(Keys {
+            converter: RowConverter::new(fields)?,
+        })
     }
 
     fn rows(&self, keys: &StructArray) -> Result<Rows, ArrowError> {
@@ -44,12 +50,24 @@ impl KeySet {
     /// The keys of an array.
     pub fn new(keys: &StructArray) -> Result<Self, ArrowError> {
         let converter = Keys::new(keys)?;
-        let found = converter.rows(keys)?.iter().map(|key| Box::from(key.data())).collect();
-        Ok(KeySet { keys: converter, found })
+        let found = converter
+            .rows(keys)?
+            .iter()
+            .map(|key| Box::from(key.data()))
+            .collect();
+        Ok(KeySet {
+            keys: converter,
+            found,
+        })
     }
 
     /// Whether each key of another array, which has the same types, is in the set.
     pub fn contains(&self, keys: &StructArray) -> Result<BooleanArray, ArrowError> {
-        Ok(self.keys.rows(keys)?.iter().map(|key| Some(self.found.contains(key.data()))).collect())
+        Ok(self
+            .keys
+            .rows(keys)?
+            .iter()
+            .map(|key| Some(self.found.contains(key.data())))
+            .collect())
     }
 }

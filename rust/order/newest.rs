@@ -26,7 +26,10 @@ struct Folded {
 }
 
 /// Folds the changes of each key as they arrived in Kafka: by timestamp, offset and place in the message.
-#[expect(clippy::indexing_slicing, reason = "`arrived` has indices of `orders`, which has an order value for each key")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`arrived` has indices of `orders`, which has an order value for each key"
+)]
 pub fn newest(keys: &StructArray, orders: &StructArray) -> Result<Newest, ArrowError> {
     let rows = Keys::new(keys)?.rows(keys)?;
     let orders = Orders::new(orders)?;

@@ -2,7 +2,10 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
-use arrow_array::{Array, BooleanArray, Int32Array, Int64Array, StringArray, StructArray, TimestampMicrosecondArray};
+use arrow_array::{
+    Array, BooleanArray, Int32Array, Int64Array, StringArray, StructArray,
+    TimestampMicrosecondArray,
+};
 use arrow_schema::ArrowError;
 
 use super::rules::Order;
@@ -46,7 +49,11 @@ pub struct Orders<'a> {
 impl<'a> Orders<'a> {
     /// Reads the fields of a struct.
     pub fn new(array: &'a StructArray) -> Result<Self, ArrowError> {
-        let times = |name| column(array, name, |found| found.as_primitive_opt::<TimestampMicrosecondType>());
+        let times = |name| {
+            column(array, name, |found| {
+                found.as_primitive_opt::<TimestampMicrosecondType>()
+            })
+        };
         let numbers = |name| column(array, name, |found| found.as_primitive_opt::<Int64Type>());
         let texts = |name| column(array, name, |found| found.as_string_opt::<i32>());
         Ok(Orders {
@@ -63,7 +70,9 @@ impl<'a> Orders<'a> {
             file: numbers("file")?,
             at: numbers("at")?,
             topic: texts("topic")?,
-            partition: column(array, "partition", |found| found.as_primitive_opt::<Int32Type>())?,
+            partition: column(array, "partition", |found| {
+                found.as_primitive_opt::<Int32Type>()
+            })?,
         })
     }
 
@@ -83,7 +92,9 @@ impl<'a> Orders<'a> {
     ///
     /// It is null.
     pub fn known(&self, index: usize) -> Result<Order<'a>, ArrowError> {
-        self.get(index).ok_or_else(|| ArrowError::InvalidArgumentError(format!("order: value {index} is null")))
+        self.get(index).ok_or_else(|| {
+            ArrowError::InvalidArgumentError(format!("order: value {index} is null"))
+        })
     }
 
     /// One of them; `None` if it is null.
@@ -111,11 +122,23 @@ impl<'a> Orders<'a> {
 }
 
 /// A field of the struct.
-fn column<'a, T>(array: &'a StructArray, name: &str, read: impl Fn(&'a dyn Array) -> Option<T>) -> Result<T, ArrowError> {
+fn column<'a, T>(
+    array: &'a StructArray,
+    name: &str,
+    read: impl Fn(&'a dyn Array) -> Option<T>,
+) -> Result<T, ArrowError> {
     let found = array.column_by_name(name).and_then(|found| read(found));
-    found.ok_or_else(|| ArrowError::InvalidArgumentError(format!("order: the field {name} is missing, or has another type")))
+    found.ok_or_else(|| {
+        ArrowError::InvalidArgumentError(format!(
+            "order: the field {name} is missing, or has another type"
+        ))
+    })
 }
 
-fn value<'a, A: Array, T>(array: &'a A, index: usize, read: impl Fn(&'a A, usize) -> T) -> Option<T> {
+fn value<'a, A: Array, T>(
+    array: &'a A,
+    index: usize,
+    read: impl Fn(&'a A, usize) -> T,
+) -> Option<T> {
     array.is_valid(index).then(|| read(array, index))
 }

@@ -41,11 +41,19 @@ pub struct Outcomes {
 /// # Errors
 ///
 /// The keys have different types, an order array has a wrong type, or a change has no order value.
-pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>) -> Result<Outcomes, ArrowError> {
+pub fn outcomes(
+    changes: &Changes<'_>,
+    rows: Known<'_>,
+    gone: Known<'_>,
+) -> Result<Outcomes, ArrowError> {
     let keys = Keys::new(changes.keys)?;
     let wanted = keys.rows(changes.keys)?;
     let orders = Orders::new(changes.orders)?;
-    let index: HashMap<&[u8], usize> = wanted.iter().enumerate().map(|(at, key)| (key.data(), at)).collect();
+    let index: HashMap<&[u8], usize> = wanted
+        .iter()
+        .enumerate()
+        .map(|(at, key)| (key.data(), at))
+        .collect();
     let mut found: Vec<Found<'_>> = vec![Found::default(); orders.len()];
     rows.read(&keys, |key, order| {
         if let Some(found) = index.get(key).and_then(|at| found.get_mut(*at)) {
@@ -54,11 +62,16 @@ pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>) -> Resu
         }
     })?;
     let mut tombstones: Vec<(Order<'_>, usize)> = Vec::new();
-    gone.read(&keys, |key, order| tombstones.extend(order.zip(index.get(key).copied())))?;
+    gone.read(&keys, |key, order| {
+        tombstones.extend(order.zip(index.get(key).copied()))
+    })?;
     // Those of a key are folded, in an order that does not depend on where they are stored.
     tombstones.sort();
     for (order, at) in tombstones {
-        if let Some(found) = found.get_mut(at).filter(|found| order.is_newer(found.gone.as_ref())) {
+        if let Some(found) = found
+            .get_mut(at)
+            .filter(|found| order.is_newer(found.gone.as_ref()))
+        {
             found.gone = Some(order);
         }
     }
@@ -75,11 +88,17 @@ pub fn outcomes(changes: &Changes<'_>, rows: Known<'_>, gone: Known<'_>) -> Resu
 }
 
 impl<'a> Known<'a> {
-    fn read(self, keys: &Keys, mut each: impl FnMut(&[u8], Option<Order<'a>>)) -> Result<(), ArrowError> {
+    fn read(
+        self,
+        keys: &Keys,
+        mut each: impl FnMut(&[u8], Option<Order<'a>>),
+    ) -> Result<(), ArrowError> {
         let orders = Orders::new(self.orders)?;
         let rows = keys.rows(self.keys)?;
         debug_assert_eq!(rows.num_rows(), orders.len(), "an order value for each key");
-        rows.iter().enumerate().for_each(|(at, key)| each(key.data(), orders.get(at)));
+        rows.iter()
+            .enumerate()
+            .for_each(|(at, key)| each(key.data(), orders.get(at)));
         Ok(())
     }
 }
@@ -99,10 +118,16 @@ struct Decided {
 
 impl Found<'_> {
     fn decide(&self, change: &Order<'_>, is_delete: bool) -> Decided {
-        let latest = change.not_before(self.row.as_ref()).not_before(self.gone.as_ref());
+        let latest = change
+            .not_before(self.row.as_ref())
+            .not_before(self.gone.as_ref());
         // A delete that equals its tombstone is applied if its row is there: its batch failed between the two.
         let is_repeated = is_delete && self.is_known && self.gone == Some(latest);
-        let is_old = !change.is_newer(self.gone.as_ref()) && !is_repeated || self.is_known && !change.is_newer(self.row.as_ref());
-        Decided { is_applied: !is_old, event_time: latest.event_time }
+        let is_old = !change.is_newer(self.gone.as_ref()) && !is_repeated
+            || self.is_known && !change.is_newer(self.row.as_ref());
+        Decided {
+            is_applied: !is_old,
+            event_time: latest.event_time,
+        }
     }
 }

@@ -54,10 +54,13 @@ impl<'a> Order<'a> {
     pub fn is_newer(&self, other: Option<&Order<'_>>) -> bool {
         let Some(other) = other else { return true };
         if let Some(commits) = both(self.commit_ts, other.commit_ts) {
-            return commits.is_gt() || commits.is_eq() && self.is_row == Some(true) && other.is_row == Some(false);
+            return commits.is_gt()
+                || commits.is_eq() && self.is_row == Some(true) && other.is_row == Some(false);
         }
         match both(self.log, other.log) {
-            Some(Ordering::Equal) => self.is_after_in_log(other).unwrap_or_else(|| self.is_after(other)),
+            Some(Ordering::Equal) => self
+                .is_after_in_log(other)
+                .unwrap_or_else(|| self.is_after(other)),
             Some(_) => self > other,
             None => self.is_after(other),
         }
@@ -65,7 +68,12 @@ impl<'a> Order<'a> {
 
     /// The same value with the latest event time of it and another one: a change of another partition is compared with that.
     pub fn not_before(self, other: Option<&Order<'_>>) -> Self {
-        Order { event_time: self.event_time.max(other.and_then(|other| other.event_time)), ..self }
+        Order {
+            event_time: self
+                .event_time
+                .max(other.and_then(|other| other.event_time)),
+            ..self
+        }
     }
 
     /// Whether it is known which of this statement and a change came first in the source.
@@ -77,7 +85,10 @@ impl<'a> Order<'a> {
         if self.is_certain(change) {
             return true;
         }
-        match (both(self.event_time, change.event_time), self.compare_batches(change)) {
+        match (
+            both(self.event_time, change.event_time),
+            self.compare_batches(change),
+        ) {
             (None, _) | (_, Some(Ordering::Equal)) => false,
             (Some(times), None) => times.is_ne(),
             (Some(times), Some(batches)) => times.is_eq() || times == batches,
@@ -150,7 +161,10 @@ impl<'a> Order<'a> {
         is_lower
             && match self.timestamp.zip(other.timestamp) {
                 None => events.is_some_and(Ordering::is_gt),
-                Some((one, other)) => one > other.saturating_add(RECREATED_AFTER) && events.is_none_or(Ordering::is_ge),
+                Some((one, other)) => {
+                    one > other.saturating_add(RECREATED_AFTER)
+                        && events.is_none_or(Ordering::is_ge)
+                }
             }
     }
 }

@@ -17,7 +17,9 @@ use crate::output::builders::{EnvelopeColumn, Rows, SharedArrays};
 use crate::output::changes::{self, KeyMoves, RowImages};
 use crate::output::converter::KnownConverters;
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
-use crate::output::images::{DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, cells_in_order, fill_row};
+use crate::output::images::{
+    DISCARDED, ImageByName, Images, OUT_AFTER, OUT_BEFORE, cells_in_order, fill_row,
+};
 use crate::output::metrics::Metrics;
 use crate::output::plan::Plan;
 use crate::output::row::{EnvelopeRef, Input, OutputRow, Payloads, TableEnvelope};
@@ -101,7 +103,11 @@ type SelectedRows = Vec<(usize, &'static str, RowImages)>;
 
 impl<'p> Batch<'p> {
     pub fn new(plan: &'p Plan) -> Result<Self, String> {
-        let builders = plan.fields.iter().map(|field| (*field, field.content().and_then(EnvelopeColumn::new))).collect();
+        let builders = plan
+            .fields
+            .iter()
+            .map(|field| (*field, field.content().and_then(EnvelopeColumn::new)))
+            .collect();
         Ok(Batch {
             plan,
             images: plan.images()?,
@@ -123,7 +129,12 @@ impl<'p> Batch<'p> {
 
     /// Appends the images of the events since the last call, without their envelopes. Fails with the first bad row in mode
     /// `FAILFAST`.
-    pub fn append<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>, payloads: &Payloads<'_>) -> Result<(), Error> {
+    pub fn append<'a>(
+        &mut self,
+        events: &mut Events<'a, '_, '_>,
+        scratch: &mut Scratch<'a>,
+        payloads: &Payloads<'_>,
+    ) -> Result<(), Error> {
         if self.appended == events.rows.len() {
             return Ok(());
         }
@@ -163,13 +174,24 @@ impl<'p> Batch<'p> {
 
     /// Selects the output rows; rows of other tables are filtered out.
     #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
-    fn select_rows<'a>(&mut self, events: &mut Events<'a, '_, '_>, scratch: &mut Scratch<'a>) -> SelectedRows {
+    fn select_rows<'a>(
+        &mut self,
+        events: &mut Events<'a, '_, '_>,
+        scratch: &mut Scratch<'a>,
+    ) -> SelectedRows {
         let mut selected = Vec::with_capacity(events.rows.len() - self.appended);
         for (index, row) in events.rows.iter().enumerate().skip(self.appended) {
-            if events.envelope_of(row).is_none_or(|envelope| self.passes(row.op, envelope)) {
-                changes::rows(self.plan.layout, row, events, &mut scratch.moves, &mut |op_name, images| {
-                    selected.push((index, op_name, images))
-                });
+            if events
+                .envelope_of(row)
+                .is_none_or(|envelope| self.passes(row.op, envelope))
+            {
+                changes::rows(
+                    self.plan.layout,
+                    row,
+                    events,
+                    &mut scratch.moves,
+                    &mut |op_name, images| selected.push((index, op_name, images)),
+                );
             } else {
                 self.metrics.filtered += 1;
             }
@@ -177,9 +199,16 @@ impl<'p> Batch<'p> {
         for (index, op_name, _) in &selected {
             let row = &mut events.rows[*index];
             // An event that could not be read becomes exactly one output row.
-            let error = row.fault.take().map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
+            let error = row
+                .fault
+                .take()
+                .map(|fault| Box::new(fault.into_error(row.dialect, None, row.message)));
             let envelope = row.envelope.map_or(EnvelopeRef::None, EnvelopeRef::Event);
-            self.rows.push(OutputRow { index: row.index, error, ..OutputRow::new(row.message, row.op, op_name, envelope) });
+            self.rows.push(OutputRow {
+                index: row.index,
+                error,
+                ..OutputRow::new(row.message, row.op, op_name, envelope)
+            });
         }
         selected
     }
@@ -188,19 +217,35 @@ impl<'p> Batch<'p> {
     fn excess(&self, first: usize, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> Excess {
         let (budget, mut end) = (&self.plan.budget, 0);
         let mut excess = Excess::default();
-        for rows in self.rows.split_at(first).1.chunk_by(|one, other| one.message == other.message) {
+        for rows in self
+            .rows
+            .split_at(first)
+            .1
+            .chunk_by(|one, other| one.message == other.message)
+        {
             end += rows.len();
-            let [OutputRow { message, .. }, _, ..] = rows else { continue };
+            let [OutputRow { message, .. }, _, ..] = rows else {
+                continue;
+            };
             let (length, input) = (payloads.length(*message), payloads.input);
-            if input.kept.is_empty() && budget.rows_always_fit(rows.len(), length.max(input.received(*message))) {
+            if input.kept.is_empty()
+                && budget.rows_always_fit(rows.len(), length.max(input.received(*message)))
+            {
                 continue;
             }
-            let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) { input.received(*message) } else { 0 };
+            let corrupt = if self.plan.has_field(EnvelopeField::CorruptRecord) {
+                input.received(*message)
+            } else {
+                0
+            };
             let bad = rows.iter().filter(|row| row.error.is_some()).count();
             let kept = (rows.len() - 1) * kept_bytes(&input.kept, *message);
             let bytes = self.bytes_of(rows, events, input) + bad * corrupt + kept;
             if bytes > budget.bytes(length) {
-                excess.messages.push((end - rows.len()..end, budget.exceeded(rows.len(), bytes, length)));
+                excess.messages.push((
+                    end - rows.len()..end,
+                    budget.exceeded(rows.len(), bytes, length),
+                ));
             } else {
                 excess.is_close |= bytes + (rows.len() - bad) * corrupt > budget.bytes(length);
             }
@@ -209,23 +254,48 @@ impl<'p> Batch<'p> {
     }
 
     /// Returns the bytes that some rows of events take. Consecutive rows usually share an envelope.
-    fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_, '_, '_>, input: &Input<'_>) -> usize {
-        let of_row = |row| self.plan.budget.of_row(&self.plan.fields, &envelope_row(row, events, &|_| None, input), events);
+    fn bytes_of(
+        &self,
+        rows: &[OutputRow],
+        events: &Events<'_, '_, '_>,
+        input: &Input<'_>,
+    ) -> usize {
+        let of_row = |row| {
+            self.plan.budget.of_row(
+                &self.plan.fields,
+                &envelope_row(row, events, &|_| None, input),
+                events,
+            )
+        };
         let runs = rows.chunk_by(|one, other| one.envelope == other.envelope);
-        runs.map(|run| run.first().map_or(0, of_row) * run.len()).sum()
+        runs.map(|run| run.first().map_or(0, of_row) * run.len())
+            .sum()
     }
 
     /// Replaces the rows of each message that exceeds the budget by one error row.
-    #[allow(clippy::indexing_slicing, reason = "the ranges and the selected rows are those of the events' last rows")]
-    fn reject(&mut self, first: usize, excess: Vec<(Range<usize>, Fault)>, selected: &mut SelectedRows, events: &Events<'_, '_, '_>) {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the ranges and the selected rows are those of the events' last rows"
+    )]
+    fn reject(
+        &mut self,
+        first: usize,
+        excess: Vec<(Range<usize>, Fault)>,
+        selected: &mut SelectedRows,
+        events: &Events<'_, '_, '_>,
+    ) {
         for (rows, fault) in excess.into_iter().rev() {
             debug_assert!(rows.end <= selected.len() && first + selected.len() == self.rows.len());
             let index = selected[rows.start].0;
             let row = &events.rows[index];
             let error = Some(Box::new(fault.into_error(row.dialect, None, row.message)));
-            let row = OutputRow { error, ..OutputRow::new(row.message, Op::Error, Op::Error.name(), EnvelopeRef::None) };
+            let row = OutputRow {
+                error,
+                ..OutputRow::new(row.message, Op::Error, Op::Error.name(), EnvelopeRef::None)
+            };
             selected.splice(rows.clone(), [(index, row.op_name, [None, None])]);
-            self.rows.splice(first + rows.start..first + rows.end, [row]);
+            self.rows
+                .splice(first + rows.start..first + rows.end, [row]);
         }
     }
 
@@ -249,7 +319,10 @@ impl<'p> Batch<'p> {
 
     /// Drops what has been appended since a position.
     fn return_to(&mut self, position: Position) {
-        self.images.iter_mut().zip(position.images).for_each(|(images, rows)| images.truncate(rows));
+        self.images
+            .iter_mut()
+            .zip(position.images)
+            .for_each(|(images, rows)| images.truncate(rows));
         self.sources.truncate(position.sources);
         self.missing.truncate(position.missing);
         self.missing_counts = position.counts;
@@ -284,7 +357,10 @@ impl<'p> Batch<'p> {
     }
 
     /// Counts a row's missing columns, which are recorded from `start` on, and keeps them if they are requested.
-    #[allow(clippy::indexing_slicing, reason = "missing columns are the table's, and each has a count")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "missing columns are the table's, and each has a count"
+    )]
     pub fn end_missing(&mut self, start: usize) -> Range<usize> {
         for column in &self.missing[start..] {
             self.missing_counts[*column] += 1;
@@ -296,7 +372,10 @@ impl<'p> Batch<'p> {
     }
 
     /// Appends both images of the rows, starting at `first`.
-    #[allow(clippy::indexing_slicing, reason = "each selected row has an output row; faults have the column of a value")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "each selected row has an output row; faults have the column of a value"
+    )]
     fn append_images<'a>(
         &mut self,
         first: usize,
@@ -310,7 +389,11 @@ impl<'p> Batch<'p> {
             let event = &events.rows[*index];
             let start = self.missing.len();
             let mut error = None;
-            let image = if images[0].is_some() { OUT_BEFORE } else { OUT_AFTER };
+            let image = if images[0].is_some() {
+                OUT_BEFORE
+            } else {
+                OUT_AFTER
+            };
             self.add_source(image, self.images[image].rows());
             for (image_index, (columns, image)) in self.images.iter_mut().zip(images).enumerate() {
                 let (Some(image), Some(envelope)) = (image, events.envelope_of(event)) else {
@@ -331,23 +414,46 @@ impl<'p> Batch<'p> {
                     append_image(columns, image, cells, self.plan, envelope, scratch, events)
                 };
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
-                    let name = column.and_then(|column| self.plan.table.as_ref()?.get(column)).map(|field| field.name().clone());
+                    let name = column
+                        .and_then(|column| self.plan.table.as_ref()?.get(column))
+                        .map(|field| field.name().clone());
                     let value = column.map(|column| match cells {
                         Some(cells) => &cells[column].1,
                         None => &scratch.row[column],
                     });
-                    error = Some(Box::new(cell_error(fault, self.plan.side(image_index, op_name), name, value, event, payloads)));
+                    error = Some(Box::new(cell_error(
+                        fault,
+                        self.plan.side(image_index, op_name),
+                        name,
+                        value,
+                        event,
+                        payloads,
+                    )));
                 }
             }
-            let missing_column = self.missing.get(start).copied().filter(|_| self.plan.missing_is_error);
+            let missing_column = self
+                .missing
+                .get(start)
+                .copied()
+                .filter(|_| self.plan.missing_is_error);
             let missing = self.end_missing(start);
             self.image_rows += u64::from(images.iter().any(Option::is_some));
             let row = &mut self.rows[first + at];
             row.missing = missing;
-            if let (Some(field), None) = (missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)), &error) {
+            if let (Some(field), None) = (
+                missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)),
+                &error,
+            ) {
                 let fault = Fault::new(Kind::Missing, "the message does not carry this column");
                 let side = self.plan.side(usize::from(images[1].is_some()), op_name);
-                error = Some(Box::new(cell_error(fault, side, Some(field.name().clone()), None, event, payloads)));
+                error = Some(Box::new(cell_error(
+                    fault,
+                    side,
+                    Some(field.name().clone()),
+                    None,
+                    event,
+                    payloads,
+                )));
             }
             if row.error.is_none() {
                 row.error = error;
@@ -358,38 +464,76 @@ impl<'p> Batch<'p> {
     /// In mode `DROPMALFORMED`, marks the bad rows and the other rows of their changes as dropped.
     fn drop_malformed(&mut self, first: usize, selected: &SelectedRows) {
         let (_, rows) = self.rows.split_at(first);
-        let mut bad: Vec<usize> = selected.iter().zip(rows).filter(|(_, row)| row.error.is_some()).map(|((index, ..), _)| *index).collect();
+        let mut bad: Vec<usize> = selected
+            .iter()
+            .zip(rows)
+            .filter(|(_, row)| row.error.is_some())
+            .map(|((index, ..), _)| *index)
+            .collect();
         bad.dedup();
         self.metrics.dropped += bad.len() as u64;
-        self.kept.extend(selected.iter().map(|(index, ..)| bad.binary_search(index).is_err()));
+        self.kept.extend(
+            selected
+                .iter()
+                .map(|(index, ..)| bad.binary_search(index).is_err()),
+        );
     }
 
     /// Records, for each update, the columns whose values differ between its images.
     #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
-    fn record_changes<'a>(&mut self, first: usize, selected: &SelectedRows, events: &Events<'a, '_, '_>, scratch: &mut Scratch<'a>) {
+    fn record_changes<'a>(
+        &mut self,
+        first: usize,
+        selected: &SelectedRows,
+        events: &Events<'a, '_, '_>,
+        scratch: &mut Scratch<'a>,
+    ) {
         let Scratch { before, after, .. } = scratch;
         for ((index, ..), out) in selected.iter().zip(self.rows.iter_mut().skip(first)) {
-            let row = Some(&events.rows[*index]).filter(|row| row.op == Op::Update && out.op == Op::Update);
-            let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref())) else { continue };
+            let row = Some(&events.rows[*index])
+                .filter(|row| row.op == Op::Update && out.op == Op::Update);
+            let Some((old, new)) = row.and_then(|row| row.before.as_ref().zip(row.after.as_ref()))
+            else {
+                continue;
+            };
             before.load(old, events);
             after.load(new, events);
             let start = self.changed.len();
             let differs = |key: &NameId| !before.value(*key).same(&after.value(*key));
-            let only_before = before.order().filter(|key| matches!(after.value(*key), Value::Missing));
-            self.changed.extend(after.order().chain(only_before).filter(differs));
+            let only_before = before
+                .order()
+                .filter(|key| matches!(after.value(*key), Value::Missing));
+            self.changed
+                .extend(after.order().chain(only_before).filter(differs));
             out.changed = Some(start..self.changed.len());
         }
     }
 
     /// Appends the envelopes of all rows of the chunk.
-    pub fn end_chunk<'t>(&mut self, events: &Events<'_, '_, '_>, table: impl Fn(usize) -> Option<&'t TableEnvelope>, input: &Input<'_>) {
+    pub fn end_chunk<'t>(
+        &mut self,
+        events: &Events<'_, '_, '_>,
+        table: impl Fn(usize) -> Option<&'t TableEnvelope>,
+        input: &Input<'_>,
+    ) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
-        let rows: Vec<EnvelopeRow<'_, '_>> = self.rows.iter().map(|row| envelope_row(row, events, &table, input)).collect();
-        let rows = Rows::new(rows, events, columns, [&self.missing, &self.types], &self.changed);
+        let rows: Vec<EnvelopeRow<'_, '_>> = self
+            .rows
+            .iter()
+            .map(|row| envelope_row(row, events, &table, input))
+            .collect();
+        let rows = Rows::new(
+            rows,
+            events,
+            columns,
+            [&self.missing, &self.types],
+            &self.changed,
+        );
         for (_, builder) in &mut self.builders {
             builder.iter_mut().for_each(|builder| builder.extend(&rows));
         }
-        self.origins.extend(self.rows.iter().map(|row| row.message as u64));
+        self.origins
+            .extend(self.rows.iter().map(|row| row.message as u64));
         self.rows.clear();
         self.changed.clear();
         self.missing.clear();
@@ -399,12 +543,20 @@ impl<'p> Batch<'p> {
 
     /// Forgets what refers to declared types, whose ids are no longer valid.
     pub fn forget_types(&mut self) {
-        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(EnvelopeColumn::forget_types);
+        self.builders
+            .iter_mut()
+            .filter_map(|(_, builder)| builder.as_mut())
+            .for_each(EnvelopeColumn::forget_types);
     }
 
     /// Returns the bytes of the appended rows.
     pub fn bytes(&self) -> usize {
-        let envelopes: usize = self.builders.iter().filter_map(|(_, builder)| builder.as_ref()).map(EnvelopeColumn::bytes).sum();
+        let envelopes: usize = self
+            .builders
+            .iter()
+            .filter_map(|(_, builder)| builder.as_ref())
+            .map(EnvelopeColumn::bytes)
+            .sum();
         self.images.iter().map(Images::bytes).sum::<usize>() + self.copied_bytes() + envelopes
     }
 
@@ -416,11 +568,24 @@ impl<'p> Batch<'p> {
 
     /// Reserves capacity for `left` more bytes of messages, extrapolated from the first `read` bytes.
     pub fn reserve(&mut self, read: usize, left: usize) {
-        let columns = self.plan.table.as_ref().map_or(2, |table| table.len()).max(1);
+        let columns = self
+            .plan
+            .table
+            .as_ref()
+            .map_or(2, |table| table.len())
+            .max(1);
         // Rows take about as many bytes as their text, and one column may hold most of them.
-        let forecast = Forecast { growth: left as f64 * 1.1 / read.max(1) as f64, max_bytes: left.saturating_mul(4) / columns };
-        self.images.iter_mut().for_each(|images| images.reserve(forecast));
-        self.builders.iter_mut().filter_map(|(_, builder)| builder.as_mut()).for_each(|builder| builder.reserve(forecast));
+        let forecast = Forecast {
+            growth: left as f64 * 1.1 / read.max(1) as f64,
+            max_bytes: left.saturating_mul(4) / columns,
+        };
+        self.images
+            .iter_mut()
+            .for_each(|images| images.reserve(forecast));
+        self.builders
+            .iter_mut()
+            .filter_map(|(_, builder)| builder.as_mut())
+            .for_each(|builder| builder.reserve(forecast));
     }
 
     /// Records where an output row's image is, in the layouts with one image.
@@ -452,7 +617,12 @@ impl<'p> Batch<'p> {
         let hidden = self.plan.has_hidden_base().then_some(&Images::None);
         let mut counts = BTreeMap::new();
         for (images, base) in [(before, after), (hidden.unwrap_or(after), &Images::None)] {
-            let columns = self.plan.table.iter().flat_map(|table| table.iter()).zip(images.zero_dates(base));
+            let columns = self
+                .plan
+                .table
+                .iter()
+                .flat_map(|table| table.iter())
+                .zip(images.zero_dates(base));
             for (field, count) in columns.filter(|(_, count)| *count > 0) {
                 *counts.entry(field.name().clone()).or_default() += count;
             }
@@ -461,7 +631,10 @@ impl<'p> Batch<'p> {
     }
 
     /// Finishes the columns in the layout's order.
-    #[allow(clippy::indexing_slicing, reason = "only images have no builder, and only layout `change` has columns of images")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "only images have no builder, and only layout `change` has columns of images"
+    )]
     pub fn finish(mut self, messages: usize) -> Result<Finished, ArrowError> {
         self.metrics.zero_dates = self.zero_dates();
         let mut columns = Vec::new();
@@ -469,7 +642,10 @@ impl<'p> Batch<'p> {
         let [before, after, ..] = &mut self.images;
         let (images, mut row) = match self.plan.layout {
             Layout::Change => (finish_images(before, after)?, Vec::new()),
-            _ => (Vec::new(), finish_row(self.plan, before, after, &self.sources)?),
+            _ => (
+                Vec::new(),
+                finish_row(self.plan, before, after, &self.sources)?,
+            ),
         };
         let mut shared = SharedArrays::default();
         for (at, (field, builder)) in self.builders.iter_mut().enumerate() {
@@ -479,19 +655,39 @@ impl<'p> Batch<'p> {
             columns.push(match builder {
                 Some(builder) => builder.finish(&mut shared)?,
                 None => {
-                    let at = if *field == EnvelopeField::After { OUT_AFTER } else { OUT_BEFORE };
+                    let at = if *field == EnvelopeField::After {
+                        OUT_AFTER
+                    } else {
+                        OUT_BEFORE
+                    };
                     images[at].clone()
                 }
             });
         }
         columns.append(&mut row);
-        let kept = (self.plan.mode == Mode::DropMalformed).then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
-        let counts = self.plan.table.iter().flat_map(|table| table.iter()).zip(&self.missing_counts).filter(|(_, count)| **count > 0);
-        self.metrics.missing = counts.map(|(field, count)| (field.name().clone(), *count)).collect();
+        let kept = (self.plan.mode == Mode::DropMalformed)
+            .then(|| BooleanArray::from(std::mem::take(&mut self.kept)));
+        let counts = self
+            .plan
+            .table
+            .iter()
+            .flat_map(|table| table.iter())
+            .zip(&self.missing_counts)
+            .filter(|(_, count)| **count > 0);
+        self.metrics.missing = counts
+            .map(|(field, count)| (field.name().clone(), *count))
+            .collect();
         self.metrics.image_rows = self.image_rows;
         self.metrics.messages = messages as u64;
-        self.metrics.rows = kept.as_ref().map_or(self.origins.len(), BooleanArray::true_count) as u64;
-        Ok(Finished { columns, origins: self.origins, kept, metrics: self.metrics })
+        self.metrics.rows =
+            kept.as_ref()
+                .map_or(self.origins.len(), BooleanArray::true_count) as u64;
+        Ok(Finished {
+            columns,
+            origins: self.origins,
+            kept,
+            metrics: self.metrics,
+        })
     }
 }
 
@@ -502,15 +698,30 @@ fn finish_images(before: &mut Images, after: &mut Images) -> Result<Vec<ArrayRef
 }
 
 /// Finishes the table's columns, each row from its image, in one struct if it has a name.
-fn finish_row(plan: &Plan, before: &mut Images, after: &mut Images, sources: &[(usize, usize)]) -> Result<Vec<ArrayRef>, ArrowError> {
-    let is_after = sources.iter().enumerate().all(|(row, source)| *source == (OUT_AFTER, row));
+fn finish_row(
+    plan: &Plan,
+    before: &mut Images,
+    after: &mut Images,
+    sources: &[(usize, usize)],
+) -> Result<Vec<ArrayRef>, ArrowError> {
+    let is_after = sources
+        .iter()
+        .enumerate()
+        .all(|(row, source)| *source == (OUT_AFTER, row));
     let row = if is_after {
         after.finish_struct(None)?
     } else {
         let images = finish_images(before, after)?;
-        interleave_arrays(&images.iter().map(AsRef::as_ref).collect::<Vec<_>>(), sources)?
+        interleave_arrays(
+            &images.iter().map(AsRef::as_ref).collect::<Vec<_>>(),
+            sources,
+        )?
     };
-    Ok(if plan.row_column.is_some() { vec![row] } else { row.as_struct().columns().to_vec() })
+    Ok(if plan.row_column.is_some() {
+        vec![row]
+    } else {
+        row.as_struct().columns().to_vec()
+    })
 }
 
 /// Appends a row's image. Returns the first value that could not be converted.
@@ -527,20 +738,40 @@ fn append_image<'a>(
 ) -> Option<CellFault> {
     let table = match columns {
         Images::None => return None,
-        Images::Map(map) => return map.append(image, &mut scratch.after, events).map(|fault| CellFault { column: None, fault }),
+        Images::Map(map) => {
+            return map
+                .append(image, &mut scratch.after, events)
+                .map(|fault| CellFault {
+                    column: None,
+                    fault,
+                });
+        }
         Images::Table(table) => table,
     };
-    let converters = scratch.converters.get(envelope, &plan.columns, events.types);
+    let converters = scratch
+        .converters
+        .get(envelope, &plan.columns, events.types);
     let fault = match cells {
-        Some(cells) => table.append(cells.iter().map(|(_, value)| value), converters, events.arena),
+        Some(cells) => table.append(
+            cells.iter().map(|(_, value)| value),
+            converters,
+            events.arena,
+        ),
         None => table.append(scratch.row.iter(), converters, events.arena),
     };
-    fault.map(|(column, fault)| CellFault { column: Some(column), fault })
+    fault.map(|(column, fault)| CellFault {
+        column: Some(column),
+        fault,
+    })
 }
 
 /// Adds a row's missing columns to those recorded from `start` on, in the schema's order and without duplicates.
 fn record_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
-    for (column, _) in values.iter().enumerate().filter(|(_, value)| matches!(value, Value::Missing)) {
+    for (column, _) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| matches!(value, Value::Missing))
+    {
         insert_missing(missing, start, column);
     }
 }
@@ -553,38 +784,68 @@ pub(crate) fn insert_missing(missing: &mut Vec<usize>, start: usize, column: usi
 }
 
 /// Creates the error of one value, with its image, column and byte offset.
-fn cell_error(fault: Fault, side: &str, column: Option<String>, value: Option<&Value<'_>>, row: &Row, payloads: &Payloads<'_>) -> Error {
+fn cell_error(
+    fault: Fault,
+    side: &str,
+    column: Option<String>,
+    value: Option<&Value<'_>>,
+    row: &Row,
+    payloads: &Payloads<'_>,
+) -> Error {
     let fault = match &column {
         Some(name) => fault.within(name),
         None => fault,
     };
     let byte = value.and_then(|value| payloads.byte(row.message, value.bytes()));
-    let mut error = fault.within(side).into_error(row.dialect, column, row.message);
+    let mut error = fault
+        .within(side)
+        .into_error(row.dialect, column, row.message);
     error.byte = byte;
     error
 }
 
 /// Resolves a row's envelope: the message's own, or the one that its template shares.
-#[allow(clippy::indexing_slicing, reason = "references to envelopes and sources are made where these are appended")]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "references to envelopes and sources are made where these are appended"
+)]
 fn envelope_row<'r, 't: 'r, 'a>(
     row: &'r OutputRow,
     events: &'r Events<'a, '_, '_>,
     tables: &impl Fn(usize) -> Option<&'t TableEnvelope>,
     input: &Input<'r>,
 ) -> EnvelopeRow<'r, 'a> {
-    let corrupt = row.error.as_ref().and_then(|_| *input.messages.get(row.message)?);
+    let corrupt = row
+        .error
+        .as_ref()
+        .and_then(|_| *input.messages.get(row.message)?);
     let offset = input.offset(row.message);
     let (envelope, source, primary_key) = match row.envelope {
         EnvelopeRef::None => (None, None, None),
         EnvelopeRef::Event(envelope) => {
             let envelope = &events.envelopes[envelope];
-            (Some(envelope), Some(&envelope.source), events.primary_key_of(envelope))
+            (
+                Some(envelope),
+                Some(&envelope.source),
+                events.primary_key_of(envelope),
+            )
         }
         EnvelopeRef::Table { table, source } => {
             let table = tables(table);
             let primary_key = table.and_then(|table| table.primary_key.as_deref());
-            (table.map(|table| &table.envelope), Some(&events.sources[source]), primary_key)
+            (
+                table.map(|table| &table.envelope),
+                Some(&events.sources[source]),
+                primary_key,
+            )
         }
     };
-    EnvelopeRow { row, envelope, source, primary_key, corrupt, offset }
+    EnvelopeRow {
+        row,
+        envelope,
+        source,
+        primary_key,
+        corrupt,
+        offset,
+    }
 }

@@ -22,7 +22,8 @@ const REPEATS: usize = 8;
 const READ_BYTES: usize = 256;
 
 /// Bytes that an output row takes until its chunk ends: itself and its references.
-const ROW_BYTES: usize = size_of::<Row>() + size_of::<OutputRow>() + size_of::<EnvelopeRow<'_, '_>>();
+const ROW_BYTES: usize =
+    size_of::<Row>() + size_of::<OutputRow>() + size_of::<EnvelopeRow<'_, '_>>();
 
 /// Bound of the memory that the output rows of one message take.
 pub(crate) struct Budget {
@@ -33,25 +34,42 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub fn new(factor: usize, fields: &[EnvelopeField], table: Option<&Fields>, labels: usize, images: usize) -> Self {
+    pub fn new(
+        factor: usize,
+        fields: &[EnvelopeField],
+        table: Option<&Fields>,
+        labels: usize,
+        images: usize,
+    ) -> Self {
         let table = table.into_iter().flatten();
-        let columns: usize = table.clone().map(|field| fixed_bytes(field.data_type())).sum();
+        let columns: usize = table
+            .clone()
+            .map(|field| fixed_bytes(field.data_type()))
+            .sum();
         let image = DataType::Null;
         let envelope: usize = fields
             .iter()
             .map(|field| match field {
-                EnvelopeField::MissingColumns => {
-                    table.clone().map(|field| field.name().len() + size_of::<usize>() + size_of::<i32>()).sum()
-                }
-                field => field.content().map_or(0, |content| fixed_bytes(&content.data_type(&image))),
+                EnvelopeField::MissingColumns => table
+                    .clone()
+                    .map(|field| field.name().len() + size_of::<usize>() + size_of::<i32>())
+                    .sum(),
+                field => field
+                    .content()
+                    .map_or(0, |content| fixed_bytes(&content.data_type(&image))),
             })
             .sum();
-        Budget { factor, row_bytes: ROW_BYTES + (columns + labels) * images + envelope }
+        Budget {
+            factor,
+            row_bytes: ROW_BYTES + (columns + labels) * images + envelope,
+        }
     }
 
     /// The bytes that the rows of a message may take.
     pub fn bytes(&self, message: usize) -> usize {
-        self.factor.saturating_mul(message).saturating_add(ALLOWANCE)
+        self.factor
+            .saturating_mul(message)
+            .saturating_add(ALLOWANCE)
     }
 
     /// The number of rows that a message may have, by its bytes before it is expanded.
@@ -68,7 +86,10 @@ impl Budget {
     /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
     #[inline]
     pub fn rows_always_fit(&self, rows: usize, message: usize) -> bool {
-        rows.saturating_mul(self.row_bytes.saturating_add(message.saturating_mul(REPEATS))) <= self.bytes(message)
+        rows.saturating_mul(
+            self.row_bytes
+                .saturating_add(message.saturating_mul(REPEATS)),
+        ) <= self.bytes(message)
     }
 
     /// The number of rows with labels of this size that a message may have.
@@ -77,10 +98,21 @@ impl Budget {
     }
 
     /// The bytes that an output row with these envelope columns takes.
-    pub fn of_row(&self, fields: &[EnvelopeField], row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
+    pub fn of_row(
+        &self,
+        fields: &[EnvelopeField],
+        row: &EnvelopeRow<'_, '_>,
+        events: &Events<'_, '_, '_>,
+    ) -> usize {
         let types = row.envelope.and_then(|envelope| envelope.types);
-        let labels = types.filter(|_| events.needs.images).map_or(0, |block| events.types.label_bytes(block));
-        let envelope: usize = fields.iter().filter_map(|field| field.content()).map(|content| text_bytes(content, row, events)).sum();
+        let labels = types
+            .filter(|_| events.needs.images)
+            .map_or(0, |block| events.types.label_bytes(block));
+        let envelope: usize = fields
+            .iter()
+            .filter_map(|field| field.content())
+            .map(|content| text_bytes(content, row, events))
+            .sum();
         self.row_bytes + labels + envelope
     }
 
@@ -88,8 +120,16 @@ impl Budget {
     #[cold]
     pub fn exceeded(&self, rows: usize, bytes: usize, message: usize) -> Fault {
         let limit = self.bytes(message);
-        let bound = format!("{limit} ({} for each of its {message} bytes, and {ALLOWANCE})", self.factor);
-        Fault::new(Kind::Size, format!("the message's {rows} rows would take {bytes} bytes, more than {bound}; raise max_expansion"))
+        let bound = format!(
+            "{limit} ({} for each of its {message} bytes, and {ALLOWANCE})",
+            self.factor
+        );
+        Fault::new(
+            Kind::Size,
+            format!(
+                "the message's {rows} rows would take {bytes} bytes, more than {bound}; raise max_expansion"
+            ),
+        )
     }
 }
 
@@ -98,14 +138,26 @@ fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, 
     match content {
         Content::Text(Getter::Row(get) | Getter::Log(get)) => get(row).map_or(0, str::len),
         Content::Text(Getter::Envelope(get)) => row.envelope.and_then(get).map_or(0, str::len),
-        Content::PrimaryKey => row.primary_key.map_or(0, |names| names.iter().map(|name| name_bytes(events.keys.name(*name))).sum()),
-        Content::ColumnTypes => {
-            row.envelope.and_then(|envelope| envelope.types).map_or(0, |block| events.types.entry_bytes(block, events.keys))
-        }
+        Content::PrimaryKey => row.primary_key.map_or(0, |names| {
+            names
+                .iter()
+                .map(|name| name_bytes(events.keys.name(*name)))
+                .sum()
+        }),
+        Content::ColumnTypes => row
+            .envelope
+            .and_then(|envelope| envelope.types)
+            .map_or(0, |block| events.types.entry_bytes(block, events.keys)),
         // The shortest member is `"":1,`.
-        Content::JdbcTypes => row.envelope.and_then(|envelope| envelope.jdbc_types.as_deref()).map_or(0, |text| text.len() * 2),
+        Content::JdbcTypes => row
+            .envelope
+            .and_then(|envelope| envelope.jdbc_types.as_deref())
+            .map_or(0, |text| text.len() * 2),
         // The source.
-        Content::Struct(members, Getter::Envelope(_)) => members.iter().map(|(_, content)| text_bytes(content, row, events)).sum(),
+        Content::Struct(members, Getter::Envelope(_)) => members
+            .iter()
+            .map(|(_, content)| text_bytes(content, row, events))
+            .sum(),
         _ => 0,
     }
 }
@@ -118,7 +170,8 @@ fn name_bytes(name: &str) -> usize {
 pub(crate) fn kept_bytes(kept: &[ArrayRef], row: usize) -> usize {
     let of_column = |array: &ArrayRef| {
         let row = (row < array.len()).then(|| array.slice(row, 1).to_data());
-        row.and_then(|row| row.get_slice_memory_size().ok()).unwrap_or(0)
+        row.and_then(|row| row.get_slice_memory_size().ok())
+            .unwrap_or(0)
     };
     kept.iter().map(of_column).sum()
 }

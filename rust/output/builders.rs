@@ -4,8 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
-use arrow_array::types::{ArrowPrimitiveType, BinaryType, ByteArrayType, Int32Type, Int64Type, TimestampMicrosecondType, Utf8Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, PrimitiveArray, StructArray, new_null_array};
+use arrow_array::types::{
+    ArrowPrimitiveType, BinaryType, ByteArrayType, Int32Type, Int64Type, TimestampMicrosecondType,
+    Utf8Type,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, GenericByteArray, ListArray, PrimitiveArray, StructArray,
+    new_null_array,
+};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer};
 use arrow_schema::{ArrowError, DataType, FieldRef};
 use hashbrown::HashMap;
@@ -13,7 +19,9 @@ use hashbrown::HashMap;
 use crate::columns::{Bytes, Forecast, Nulls, Offsets, fixed_bytes};
 use crate::event::{Envelope, Events, Op, Source};
 use crate::interner::{NameId, Quoting};
-use crate::output::envelope::{Content, EnvelopeRow, Getter, Member, TextGetter, ValueGetter, members};
+use crate::output::envelope::{
+    Content, EnvelopeRow, Getter, Member, TextGetter, ValueGetter, members,
+};
 use crate::output::fields::list_item;
 use crate::output::maps::{FinishedKeys, Maps};
 use crate::value::Value;
@@ -44,8 +52,15 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let mut last = None;
-        let is_same = |one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>| match (one.envelope, other.envelope) {
-            (Some(first), Some(second)) => std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty(),
+        let is_same = |one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>| match (
+            one.envelope,
+            other.envelope,
+        ) {
+            (Some(first), Some(second)) => {
+                std::ptr::eq(first, second)
+                    && one.row.types.is_empty()
+                    && other.row.types.is_empty()
+            }
             (None, None) => true,
             _ => false,
         };
@@ -55,14 +70,30 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
                 _ => runs.push((at, 1)),
             }
         }
-        let has_log = events.needs.source && rows.iter().any(|row| row.source.is_some_and(Source::has_log));
-        Rows { rows, runs, has_log, events, columns, changed, missing, types }
+        let has_log = events.needs.source
+            && rows
+                .iter()
+                .any(|row| row.source.is_some_and(Source::has_log));
+        Rows {
+            rows,
+            runs,
+            has_log,
+            events,
+            columns,
+            changed,
+            missing,
+            types,
+        }
     }
 
     /// Iterates over runs of consecutive rows with the same envelope: the first row and the count.
     #[allow(clippy::indexing_slicing, reason = "runs are of these rows")]
-    fn runs<'r>(&'r self) -> impl Iterator<Item = (&'r EnvelopeRow<'e, 'a>, usize)> + use<'r, 'e, 'a, 's, 'k> {
-        self.runs.iter().map(|(first, count)| (&self.rows[*first], *count))
+    fn runs<'r>(
+        &'r self,
+    ) -> impl Iterator<Item = (&'r EnvelopeRow<'e, 'a>, usize)> + use<'r, 'e, 'a, 's, 'k> {
+        self.runs
+            .iter()
+            .map(|(first, count)| (&self.rows[*first], *count))
     }
 
     fn len(&self) -> usize {
@@ -78,7 +109,9 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         match getter {
             Getter::Log(_) if !self.has_log => true,
             Getter::Row(get) | Getter::Log(get) => self.rows.iter().all(|row| get(row).is_none()),
-            Getter::Envelope(get) => self.runs().all(|(row, _)| row.envelope.and_then(&get).is_none()),
+            Getter::Envelope(get) => self
+                .runs()
+                .all(|(row, _)| row.envelope.and_then(&get).is_none()),
         }
     }
 
@@ -89,8 +122,12 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         E: Fn(&'r Envelope<'a>) -> Option<T>,
     {
         match getter {
-            Getter::Row(get) | Getter::Log(get) => self.rows.iter().for_each(|row| push(get(row), 1)),
-            Getter::Envelope(get) => self.runs().for_each(|(row, count)| push(row.envelope.and_then(&get), count)),
+            Getter::Row(get) | Getter::Log(get) => {
+                self.rows.iter().for_each(|row| push(get(row), 1))
+            }
+            Getter::Envelope(get) => self
+                .runs()
+                .for_each(|(row, count)| push(row.envelope.and_then(&get), count)),
         }
     }
 
@@ -110,7 +147,11 @@ pub(crate) struct EnvelopeColumn {
 impl EnvelopeColumn {
     /// Returns `None` for row images, which have their own builders.
     pub fn new(content: &Content) -> Option<Self> {
-        Some(EnvelopeColumn { builder: Builder::new(content)?, data_type: content.data_type(&DataType::Null), nulls: Some(0) })
+        Some(EnvelopeColumn {
+            builder: Builder::new(content)?,
+            data_type: content.data_type(&DataType::Null),
+            nulls: Some(0),
+        })
     }
 
     /// Appends one value for each row.
@@ -152,7 +193,10 @@ impl EnvelopeColumn {
 
     /// Returns the bytes of the appended values.
     pub fn bytes(&self) -> usize {
-        self.nulls.map_or_else(|| self.builder.bytes(), |nulls| nulls * fixed_bytes(&self.data_type))
+        self.nulls.map_or_else(
+            || self.builder.bytes(),
+            |nulls| nulls * fixed_bytes(&self.data_type),
+        )
     }
 
     /// Finishes the array and resets the builder.
@@ -175,7 +219,11 @@ pub(crate) struct SharedArrays {
 
 impl SharedArrays {
     fn nulls(&mut self, data_type: &DataType, rows: usize) -> ArrayRef {
-        if let Some(known) = self.nulls.iter().find(|known| known.data_type() == data_type && known.len() == rows) {
+        if let Some(known) = self
+            .nulls
+            .iter()
+            .find(|known| known.data_type() == data_type && known.len() == rows)
+        {
             return known.clone();
         }
         let nulls = new_null_array(data_type, rows);
@@ -197,7 +245,12 @@ enum Builder {
     Missing(NameLists),
     DeclaredTypes(TypeMaps),
     Jdbc(JdbcMaps),
-    Struct(&'static [Member], Vec<EnvelopeColumn>, ValueGetter<()>, Values<()>),
+    Struct(
+        &'static [Member],
+        Vec<EnvelopeColumn>,
+        ValueGetter<()>,
+        Values<()>,
+    ),
 }
 
 impl Builder {
@@ -214,7 +267,10 @@ impl Builder {
             Content::ColumnTypes => Builder::DeclaredTypes(TypeMaps::default()),
             Content::JdbcTypes => Builder::Jdbc(JdbcMaps::default()),
             Content::Struct(members, validity) => {
-                let columns = members.iter().filter_map(|(_, content)| EnvelopeColumn::new(content)).collect();
+                let columns = members
+                    .iter()
+                    .filter_map(|(_, content)| EnvelopeColumn::new(content))
+                    .collect();
                 Builder::Struct(members, columns, *validity, Values::default())
             }
             Content::Message => Builder::CorruptRecord(Appended::default()),
@@ -240,16 +296,29 @@ impl Builder {
     fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         match self {
             _ if self.lacks(rows) => self.push_nulls(rows.len()),
-            Builder::Text(getter, texts) => rows.each(*getter, |text, count| texts.append(text, count)),
+            Builder::Text(getter, texts) => {
+                rows.each(*getter, |text, count| texts.append(text, count))
+            }
             Builder::Number(getter, numbers) | Builder::Time(getter, numbers) => {
-                rows.each(*getter, |number, count| numbers.push_repeated(number, count));
+                rows.each(*getter, |number, count| {
+                    numbers.push_repeated(number, count)
+                });
             }
             Builder::Index(numbers) => {
-                let index = |row: &EnvelopeRow<'_, '_>| (row.row.op != Op::Error).then_some(row.row.index as i32);
-                rows.rows.iter().for_each(|row| numbers.push_repeated(index(row), 1));
+                let index = |row: &EnvelopeRow<'_, '_>| {
+                    (row.row.op != Op::Error).then_some(row.row.index as i32)
+                };
+                rows.rows
+                    .iter()
+                    .for_each(|row| numbers.push_repeated(index(row), 1));
             }
-            Builder::Flag(getter, flags) => rows.each(*getter, |flag, count| flags.push_repeated(flag, count)),
-            Builder::CorruptRecord(bytes) => rows.rows.iter().for_each(|row| bytes.append(row.corrupt, 1)),
+            Builder::Flag(getter, flags) => {
+                rows.each(*getter, |flag, count| flags.push_repeated(flag, count))
+            }
+            Builder::CorruptRecord(bytes) => rows
+                .rows
+                .iter()
+                .for_each(|row| bytes.append(row.corrupt, 1)),
             Builder::PrimaryKey(lists) => {
                 for (row, count) in rows.runs() {
                     lists.push_repeated(row.primary_key.map(|keys| rows.names(keys)), count);
@@ -257,14 +326,27 @@ impl Builder {
             }
             Builder::Changed(lists) => {
                 for row in &rows.rows {
-                    lists.push(row.row.changed.clone().and_then(|part| rows.changed.get(part)).map(|keys| rows.names(keys)));
+                    lists.push(
+                        row.row
+                            .changed
+                            .clone()
+                            .and_then(|part| rows.changed.get(part))
+                            .map(|keys| rows.names(keys)),
+                    );
                 }
             }
             Builder::Missing(lists) => {
                 for row in &rows.rows {
-                    let missing = rows.missing.get(row.row.missing.clone()).filter(|missing| !missing.is_empty());
-                    let names =
-                        missing.map(|missing| missing.iter().filter_map(|at| rows.columns.get(*at)).map(|field| field.name().as_str()));
+                    let missing = rows
+                        .missing
+                        .get(row.row.missing.clone())
+                        .filter(|missing| !missing.is_empty());
+                    let names = missing.map(|missing| {
+                        missing
+                            .iter()
+                            .filter_map(|at| rows.columns.get(*at))
+                            .map(|field| field.name().as_str())
+                    });
                     lists.push(names);
                 }
             }
@@ -282,14 +364,20 @@ impl Builder {
         match self {
             Builder::Text(_, texts) => texts.append(None, count),
             Builder::CorruptRecord(bytes) => bytes.append(None, count),
-            Builder::Number(_, numbers) | Builder::Time(_, numbers) => numbers.push_repeated(None, count),
+            Builder::Number(_, numbers) | Builder::Time(_, numbers) => {
+                numbers.push_repeated(None, count)
+            }
             Builder::Index(numbers) => numbers.push_repeated(None, count),
             Builder::Flag(_, flags) => flags.push_repeated(None, count),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.offsets.push_nulls(count),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
+                lists.offsets.push_nulls(count)
+            }
             Builder::DeclaredTypes(types) => types.maps.push(None, count),
             Builder::Jdbc(types) => types.maps.push(None, count),
             Builder::Struct(_, columns, _, validity) => {
-                columns.iter_mut().for_each(|column| column.push_nulls(count));
+                columns
+                    .iter_mut()
+                    .for_each(|column| column.push_nulls(count));
                 validity.push_repeated(None, count);
             }
         }
@@ -300,7 +388,9 @@ impl Builder {
         match self {
             Builder::Text(_, texts) => texts.reserve(forecast),
             Builder::CorruptRecord(bytes) => bytes.reserve(forecast),
-            Builder::Number(_, numbers) | Builder::Time(_, numbers) => forecast.reserve(&mut numbers.values),
+            Builder::Number(_, numbers) | Builder::Time(_, numbers) => {
+                forecast.reserve(&mut numbers.values)
+            }
             Builder::Index(numbers) => forecast.reserve(&mut numbers.values),
             Builder::Flag(_, flags) => forecast.reserve(&mut flags.values),
             Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
@@ -313,7 +403,9 @@ impl Builder {
                 types.values.reserve(forecast);
             }
             Builder::Jdbc(_) => {}
-            Builder::Struct(_, columns, ..) => columns.iter_mut().for_each(|column| column.reserve(forecast)),
+            Builder::Struct(_, columns, ..) => columns
+                .iter_mut()
+                .for_each(|column| column.reserve(forecast)),
         }
     }
 
@@ -325,7 +417,9 @@ impl Builder {
             Builder::Number(_, numbers) | Builder::Time(_, numbers) => numbers.bytes(),
             Builder::Index(numbers) => numbers.bytes(),
             Builder::Flag(_, flags) => flags.bytes(),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.names.bytes() + lists.offsets.bytes(),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
+                lists.names.bytes() + lists.offsets.bytes()
+            }
             Builder::DeclaredTypes(types) => types.maps.bytes(),
             Builder::Jdbc(types) => types.maps.bytes(),
             Builder::Struct(_, columns, ..) => columns.iter().map(EnvelopeColumn::bytes).sum(),
@@ -338,21 +432,43 @@ impl Builder {
             Builder::Text(_, texts) => texts.finish(),
             Builder::Number(_, numbers) => Ok(Arc::new(numbers.numbers::<Int64Type>()?)),
             Builder::Index(numbers) => Ok(Arc::new(numbers.numbers::<Int32Type>()?)),
-            Builder::Time(_, numbers) => Ok(Arc::new(numbers.numbers::<TimestampMicrosecondType>()?.with_timezone("UTC"))),
+            Builder::Time(_, numbers) => Ok(Arc::new(
+                numbers
+                    .numbers::<TimestampMicrosecondType>()?
+                    .with_timezone("UTC"),
+            )),
             Builder::Flag(_, flags) => {
                 let (values, nulls) = flags.take();
-                Ok(Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)))
+                Ok(Arc::new(BooleanArray::new(
+                    BooleanBuffer::from(values),
+                    nulls,
+                )))
             }
             Builder::CorruptRecord(bytes) => bytes.finish(),
-            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => lists.finish(),
-            Builder::DeclaredTypes(types) => types.maps.finish(types.keys.finish()?, types.values.finish()?, &mut shared.keys),
+            Builder::PrimaryKey(lists) | Builder::Changed(lists) | Builder::Missing(lists) => {
+                lists.finish()
+            }
+            Builder::DeclaredTypes(types) => types.maps.finish(
+                types.keys.finish()?,
+                types.values.finish()?,
+                &mut shared.keys,
+            ),
             Builder::Jdbc(types) => {
                 let values = Arc::new(types.values.numbers::<Int32Type>()?);
-                types.maps.finish(types.keys.finish()?, values, &mut shared.keys)
+                types
+                    .maps
+                    .finish(types.keys.finish()?, values, &mut shared.keys)
             }
             Builder::Struct(content, columns, _, validity) => {
-                let arrays = columns.iter_mut().map(|column| column.finish(shared)).collect::<Result<_, _>>()?;
-                Ok(Arc::new(StructArray::try_new(members(content), arrays, validity.take().1)?))
+                let arrays = columns
+                    .iter_mut()
+                    .map(|column| column.finish(shared))
+                    .collect::<Result<_, _>>()?;
+                Ok(Arc::new(StructArray::try_new(
+                    members(content),
+                    arrays,
+                    validity.take().1,
+                )?))
             }
         }
     }
@@ -371,7 +487,8 @@ impl<N: Copy + Default> Values<N> {
         if value.is_none() {
             self.nulls.push(self.values.len(), count);
         }
-        self.values.resize(self.values.len() + count, value.unwrap_or_default());
+        self.values
+            .resize(self.values.len() + count, value.unwrap_or_default());
     }
 
     fn bytes(&self) -> usize {
@@ -384,7 +501,9 @@ impl<N: Copy + Default> Values<N> {
         (values, nulls)
     }
 
-    fn numbers<T: ArrowPrimitiveType<Native = N>>(&mut self) -> Result<PrimitiveArray<T>, ArrowError>
+    fn numbers<T: ArrowPrimitiveType<Native = N>>(
+        &mut self,
+    ) -> Result<PrimitiveArray<T>, ArrowError>
     where
         N: ArrowNativeType,
     {
@@ -404,7 +523,10 @@ type Texts = Appended<Utf8Type>;
 
 impl<T: ByteArrayType<Offset = i32>> Default for Appended<T> {
     fn default() -> Self {
-        Appended { builder: GenericByteBuilder::new(), has_overflowed: false }
+        Appended {
+            builder: GenericByteBuilder::new(),
+            has_overflowed: false,
+        }
     }
 }
 
@@ -435,7 +557,8 @@ impl<T: ByteArrayType<Offset = i32>> Appended<T> {
 
     /// Appends values at once.
     fn append_all(&mut self, values: &GenericByteArray<T>) {
-        self.has_overflowed |= self.overflows(values.value_data().len()) || self.builder.append_array(values).is_err();
+        self.has_overflowed |=
+            self.overflows(values.value_data().len()) || self.builder.append_array(values).is_err();
     }
 
     /// Returns the bytes of the values and their offsets.
@@ -447,7 +570,10 @@ impl<T: ByteArrayType<Offset = i32>> Appended<T> {
     fn reserve(&mut self, forecast: Forecast) {
         let built = self.builder.finish();
         let (items, bytes) = (built.len(), built.value_data().len());
-        let (items, bytes) = (items + forecast.additional(items, size_of::<i32>()), bytes + forecast.additional(bytes, 1));
+        let (items, bytes) = (
+            items + forecast.additional(items, size_of::<i32>()),
+            bytes + forecast.additional(bytes, 1),
+        );
         self.builder = GenericByteBuilder::with_capacity(items, bytes);
         self.append_all(&built);
     }
@@ -469,13 +595,19 @@ pub(crate) struct NameLists {
 
 impl NameLists {
     fn push<'n>(&mut self, names: Option<impl Iterator<Item = &'n str>>) {
-        let Some(names) = names else { return self.offsets.push_nulls(1) };
+        let Some(names) = names else {
+            return self.offsets.push_nulls(1);
+        };
         names.for_each(|name| self.names.append(Some(name), 1));
         self.offsets.push(self.names.len());
     }
 
     /// Appends the same list `count` times.
-    fn push_repeated<'n>(&mut self, names: Option<impl Iterator<Item = &'n str> + Clone>, count: usize) {
+    fn push_repeated<'n>(
+        &mut self,
+        names: Option<impl Iterator<Item = &'n str> + Clone>,
+        count: usize,
+    ) {
         match names.clone().map(|mut names| (names.next(), names.next())) {
             Some((Some(only), None)) => {
                 let first = self.names.len();
@@ -488,7 +620,12 @@ impl NameLists {
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let (offsets, nulls) = self.offsets.take(None)?;
-        Ok(Arc::new(ListArray::try_new(list_item(), offsets, self.names.finish()?, nulls)?))
+        Ok(Arc::new(ListArray::try_new(
+            list_item(),
+            offsets,
+            self.names.finish()?,
+            nulls,
+        )?))
     }
 }
 
@@ -504,13 +641,28 @@ pub(crate) struct TypeMaps {
 
 impl TypeMaps {
     /// Adds a map of names and their declared types. Returns its number.
-    fn add<'b>(&mut self, entries: impl Iterator<Item = &'b (NameId, usize)>, rows: &Rows<'_, '_, '_, '_>) -> usize {
+    fn add<'b>(
+        &mut self,
+        entries: impl Iterator<Item = &'b (NameId, usize)>,
+        rows: &Rows<'_, '_, '_, '_>,
+    ) -> usize {
         let before = self.keys.bytes() + self.values.bytes();
         for (key, id) in entries {
             self.keys.append(Some(rows.events.keys.name(*key)), 1);
-            self.values.append(Some(rows.events.types.declared(*id).map_or("", |declared| &declared.text)), 1);
+            self.values.append(
+                Some(
+                    rows.events
+                        .types
+                        .declared(*id)
+                        .map_or("", |declared| &declared.text),
+                ),
+                1,
+            );
         }
-        self.maps.add(self.keys.len(), self.keys.bytes() + self.values.bytes() - before)
+        self.maps.add(
+            self.keys.len(),
+            self.keys.bytes() + self.values.bytes() - before,
+        )
     }
 
     /// Appends the declared types of each row.
@@ -518,9 +670,14 @@ impl TypeMaps {
         for (row, count) in rows.runs() {
             let types = row.envelope.and_then(|envelope| envelope.types);
             let block = types.and_then(|number| Some((number, rows.events.types.block(number)?)));
-            let order = rows.types.get(row.row.types.clone()).filter(|order| !order.is_empty());
+            let order = rows
+                .types
+                .get(row.row.types.clone())
+                .filter(|order| !order.is_empty());
             let map = block.map(|(number, block)| match (order, self.known.get(&number)) {
-                (Some(order), _) => self.add(order.iter().filter_map(|at| block.entries.get(*at)), rows),
+                (Some(order), _) => {
+                    self.add(order.iter().filter_map(|at| block.entries.get(*at)), rows)
+                }
                 (None, Some(known)) => *known,
                 (None, None) => {
                     let map = self.add(block.entries.iter(), rows);
@@ -551,13 +708,18 @@ impl JdbcMaps {
             self.keys.append(Some(&quoting.undo(&name)), 1);
             self.values.push_repeated(number, 1);
         }
-        self.maps.add(self.keys.len(), self.keys.bytes() + self.values.bytes() - before)
+        self.maps.add(
+            self.keys.len(),
+            self.keys.bytes() + self.values.bytes() - before,
+        )
     }
 
     /// Appends the JDBC types of each row.
     fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
-            let object = row.envelope.and_then(|envelope| Some((envelope.jdbc_types.as_deref()?, envelope.quirks.quoting)));
+            let object = row.envelope.and_then(|envelope| {
+                Some((envelope.jdbc_types.as_deref()?, envelope.quirks.quoting))
+            });
             let map = object.map(|(object, quoting)| match self.known.get(object) {
                 Some((known, map)) if *known == quoting => *map,
                 _ => {
@@ -576,10 +738,18 @@ fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
     let mut cursor = Cursor::new(object, true);
     let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();
     let mut indices = HashMap::new();
-    let Ok(mut members) = cursor.object() else { return found };
+    let Ok(mut members) = cursor.object() else {
+        return found;
+    };
     while let Ok(Some(key)) = cursor.next_key(&mut members) {
-        let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else { break };
-        let number = if let Value::Number(digits) = value { digits.parse().ok() } else { None };
+        let (Ok(name), Ok(value)) = (key.decode(), cursor.value()) else {
+            break;
+        };
+        let number = if let Value::Number(digits) = value {
+            digits.parse().ok()
+        } else {
+            None
+        };
         let next = found.len();
         match found.get_mut(*indices.entry(name.clone()).or_insert(next)) {
             Some(earlier) => earlier.1 = number,

@@ -25,7 +25,13 @@ pub(crate) fn rows<'a>(
     push: &mut impl FnMut(&'static str, RowImages),
 ) {
     let (before, after) = (event.before.clone(), event.after.clone());
-    let deleted = |before| if layout == Layout::Upsert { [None, before] } else { [before, None] };
+    let deleted = |before| {
+        if layout == Layout::Upsert {
+            [None, before]
+        } else {
+            [before, None]
+        }
+    };
     match (layout, event.op) {
         (Layout::Change, op) => push(op.name(), [before, after]),
         (_, Op::Error) => push("error", [None, None]),
@@ -63,15 +69,19 @@ pub(crate) struct KeyMoves<'a> {
 
 impl<'a> KeyMoves<'a> {
     fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {
-        let (Some(before), Some(after)) = (&row.before, &row.after) else { return false };
+        let (Some(before), Some(after)) = (&row.before, &row.after) else {
+            return false;
+        };
         self.load_key(row, events);
         self.before.load(before, events);
         self.after.load(after, events);
         let mut names = self.before.order().filter(|name| self.key.1.contains(name));
-        names.any(|name| match (self.before.value(name), self.after.value(name)) {
-            (Value::Missing, _) | (_, Value::Missing) => false,
-            (before, after) => !before.same(&after),
-        })
+        names.any(
+            |name| match (self.before.value(name), self.after.value(name)) {
+                (Value::Missing, _) | (_, Value::Missing) => false,
+                (before, after) => !before.same(&after),
+            },
+        )
     }
 
     /// Loads the key of a row's envelope, which the rows of a message share.
@@ -79,7 +89,10 @@ impl<'a> KeyMoves<'a> {
         if row.envelope.is_some() && self.key.0 == row.envelope {
             return;
         }
-        let names = events.envelope_of(row).and_then(|envelope| events.primary_key_of(envelope)).unwrap_or_default();
+        let names = events
+            .envelope_of(row)
+            .and_then(|envelope| events.primary_key_of(envelope))
+            .unwrap_or_default();
         self.key.0 = row.envelope;
         self.key.1.clear();
         self.key.1.extend(names);

@@ -23,43 +23,89 @@ pub(crate) struct ColumnOptions {
 
 impl ColumnOptions {
     pub fn new(options: &Options, fields: Fields) -> Result<Self, String> {
-        let (zone, zero_date, binary) = (options.zone()?, options.zero_date()?, options.binary_text()?);
+        let (zone, zero_date, binary) = (
+            options.zone()?,
+            options.zero_date()?,
+            options.binary_text()?,
+        );
         let folded = |name: &str| folded(name, options.case_sensitive);
         let of_column = |field: &FieldRef| {
             let column = folded(field.name());
-            let labels = options.labels.iter().find(|(name, _)| folded(name) == column);
-            let declared = options.column_types.iter().find(|(name, _)| folded(name) == column);
+            let labels = options
+                .labels
+                .iter()
+                .find(|(name, _)| folded(name) == column);
+            let declared = options
+                .column_types
+                .iter()
+                .find(|(name, _)| folded(name) == column);
             ValueOptions {
                 zone: zone.clone(),
                 zero_date,
-                labels: labels.map(|(_, labels)| labels.as_slice()).unwrap_or_default().into(),
+                labels: labels
+                    .map(|(_, labels)| labels.as_slice())
+                    .unwrap_or_default()
+                    .into(),
                 declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
                 binary,
             }
         };
-        Ok(ColumnOptions { values: fields.iter().map(of_column).collect(), fields, modes: Modes::new(options)? })
+        Ok(ColumnOptions {
+            values: fields.iter().map(of_column).collect(),
+            fields,
+            modes: Modes::new(options)?,
+        })
     }
 
     /// The converter of a column, in rows with an envelope.
-    #[allow(clippy::indexing_slicing, reason = "callers ask for columns of the table, and each has options")]
-    pub fn converter(&self, column: usize, envelope: &Envelope<'_>, types: &DeclaredTypes) -> Converter {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "callers ask for columns of the table, and each has options"
+    )]
+    pub fn converter(
+        &self,
+        column: usize,
+        envelope: &Envelope<'_>,
+        types: &DeclaredTypes,
+    ) -> Converter {
         debug_assert!(column < self.fields.len());
         let requested = self.fields[column].data_type().clone();
         let context = Context::new(column, envelope, types, &self.values[column]);
         let has_fast_path = context.has_fast_path(&requested);
         let mut raw = if has_fast_path { ANY } else { 0 };
-        let mut conversion = Box::new(Conversion { context, requested, connect: None, has_fast_path });
+        let mut conversion = Box::new(Conversion {
+            context,
+            requested,
+            connect: None,
+            has_fast_path,
+        });
         let connect = conversion.connect_column(self.modes);
         if envelope.quirks.format == ValueFormat::Connect && !connect.is_plain() {
             // Other numbers and texts have the same, unless it depends on the value.
-            let (numbers, texts) = (connect.encoding(&Value::Number("1")).ok(), connect.encoding(&Value::Text("1")).ok());
-            let scale = if let Some(Encoding::Decimal(scale)) = texts { Some(scale) } else { None };
+            let (numbers, texts) = (
+                connect.encoding(&Value::Number("1")).ok(),
+                connect.encoding(&Value::Text("1")).ok(),
+            );
+            let scale = if let Some(Encoding::Decimal(scale)) = texts {
+                Some(scale)
+            } else {
+                None
+            };
             // A column of timestamps reads text with a zone itself.
-            let is_zoned = texts == Some(Encoding::Zoned) && matches!(connect.requested, DataType::Timestamp(..));
+            let is_zoned = texts == Some(Encoding::Zoned)
+                && matches!(connect.requested, DataType::Timestamp(..));
             raw &= u8::from(numbers == Some(Encoding::Plain)) | u8::from(is_zoned) << 1;
-            conversion.connect = Some(ConnectEncoding { modes: self.modes, numbers, scale });
+            conversion.connect = Some(ConnectEncoding {
+                modes: self.modes,
+                numbers,
+                scale,
+            });
         }
-        Converter { column, raw, conversion }
+        Converter {
+            column,
+            raw,
+            conversion,
+        }
     }
 }
 
@@ -116,7 +162,9 @@ impl Converter {
     #[inline(always)]
     pub fn decode<'a>(&self, value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
         match self.connect() {
-            Some(connect) if !value.is_null() => connect::decode(value, &self.conversion.connect_column(connect.modes), arena),
+            Some(connect) if !value.is_null() => {
+                connect::decode(value, &self.conversion.connect_column(connect.modes), arena)
+            }
             _ => Ok(value),
         }
     }
@@ -128,7 +176,8 @@ impl Converter {
 
     /// Fast path: decodes the base64 of a decimal.
     pub fn decode_decimal(&self, base64: &str) -> Option<Value<'static>> {
-        connect::short_decimal(base64, self.connect()?.scale?, &self.conversion.requested).map(Value::Unscaled)
+        connect::short_decimal(base64, self.connect()?.scale?, &self.conversion.requested)
+            .map(Value::Unscaled)
     }
 
     /// Appends a decoded value; on error appends null and returns the reason.
@@ -138,7 +187,12 @@ impl Converter {
             column.push_nulls(1);
             return Ok(());
         }
-        let Conversion { context, connect, has_fast_path, .. } = &*self.conversion;
+        let Conversion {
+            context,
+            connect,
+            has_fast_path,
+            ..
+        } = &*self.conversion;
         let is_decoded = connect.is_some() && *has_fast_path;
         if is_decoded && push_raw(column, value) || column.push_native(value) {
             return Ok(());
@@ -149,8 +203,17 @@ impl Converter {
 
 impl Conversion {
     fn connect_column(&self, modes: Modes) -> connect::Column<'_> {
-        let Context { by_message, by_user, .. } = &self.context;
-        connect::Column { declared: by_message.as_deref(), configured: by_user.as_deref(), requested: &self.requested, modes }
+        let Context {
+            by_message,
+            by_user,
+            ..
+        } = &self.context;
+        connect::Column {
+            declared: by_message.as_deref(),
+            configured: by_user.as_deref(),
+            requested: &self.requested,
+            modes,
+        }
     }
 }
 
@@ -172,19 +235,36 @@ impl KnownConverters {
     const MAX: usize = 128;
 
     #[inline]
-    pub fn get(&mut self, envelope: &Envelope<'_>, columns: &ColumnOptions, types: &DeclaredTypes) -> &[Converter] {
+    pub fn get(
+        &mut self,
+        envelope: &Envelope<'_>,
+        columns: &ColumnOptions,
+        types: &DeclaredTypes,
+    ) -> &[Converter] {
         let key = (std::ptr::from_ref(envelope.quirks).addr(), envelope.types);
         if self.0.len() >= Self::MAX && !self.0.contains_key(&key) {
             self.0.clear();
         }
         let converter = |column| columns.converter(column, envelope, types);
-        self.0.entry(key).or_insert_with(|| (0..columns.fields.len()).map(converter).collect())
+        self.0
+            .entry(key)
+            .or_insert_with(|| (0..columns.fields.len()).map(converter).collect())
     }
 }
 
 /// Whether the conversion of values to this type depends on the declared type of their column.
 pub(super) fn depends_on_declared(data_type: &DataType) -> bool {
     data_type.is_integer()
-        || matches!(data_type, DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0))
-        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary | DataType::Struct(_))
+        || matches!(
+            data_type,
+            DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0)
+        )
+        || matches!(
+            data_type,
+            DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Binary
+                | DataType::LargeBinary
+                | DataType::Struct(_)
+        )
 }

@@ -33,11 +33,16 @@ pub(crate) enum Getter<R, E> {
 }
 
 /// [`Getter`] of numbers and flags.
-pub(crate) type ValueGetter<T> = Getter<for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>, for<'r> fn(&'r Envelope<'_>) -> Option<T>>;
+pub(crate) type ValueGetter<T> = Getter<
+    for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<T>,
+    for<'r> fn(&'r Envelope<'_>) -> Option<T>,
+>;
 
 /// [`Getter`] of borrowed text.
-pub(crate) type TextGetter =
-    Getter<for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>, for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>>;
+pub(crate) type TextGetter = Getter<
+    for<'r> fn(&'r EnvelopeRow<'_, '_>) -> Option<&'r str>,
+    for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>,
+>;
 
 /// Content of an envelope column; determines its type and its builder.
 pub(crate) enum Content {
@@ -74,7 +79,9 @@ impl Content {
             Content::Time(_) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Content::Flag(_) => DataType::Boolean,
             Content::Index => DataType::Int32,
-            Content::PrimaryKey | Content::Changed | Content::Missing => DataType::List(list_item()),
+            Content::PrimaryKey | Content::Changed | Content::Missing => {
+                DataType::List(list_item())
+            }
             Content::ColumnTypes => map_type(DataType::Utf8),
             Content::JdbcTypes => map_type(DataType::Int32),
             Content::Struct(content, _) => DataType::Struct(members(content)),
@@ -147,55 +154,133 @@ pub(crate) type Member = (&'static str, Content);
 
 /// The members of `source`.
 static SOURCE: &[Member] = &[
-    ("dialect", Content::Text(TextGetter::Envelope(|e| Some(e.quirks.dialect)))),
-    ("operation", Content::Text(TextGetter::Row(|r| r.source?.operation.as_deref()))),
-    ("connector", Content::Text(TextGetter::Envelope(|e| e.connector.as_deref()))),
-    ("message_id", Content::Number(Getter::Row(|r| r.source?.message_id))),
-    ("server_id", Content::Number(Getter::Envelope(|e| e.server_id))),
-    ("file", Content::Text(TextGetter::Log(|r| r.source?.file.as_deref()))),
-    ("position", Content::Number(Getter::Log(|r| r.source?.position))),
-    ("gtid", Content::Text(TextGetter::Row(|r| r.source?.gtid.as_deref()))),
-    ("transaction_id", Content::Text(TextGetter::Log(|r| r.source?.transaction_id.as_deref()))),
-    ("commit_ts", Content::Number(Getter::Log(|r| r.source?.commit_ts))),
-    ("watermark_ts", Content::Number(Getter::Log(|r| r.source?.watermark_ts))),
-    ("handle_key_only", Content::Flag(Getter::Envelope(|e| e.handle_key_only))),
-    ("claim_check", Content::Text(TextGetter::Envelope(|e| e.claim_check.as_deref()))),
-    ("version", Content::Text(TextGetter::Envelope(|e| e.version.as_deref()))),
+    (
+        "dialect",
+        Content::Text(TextGetter::Envelope(|e| Some(e.quirks.dialect))),
+    ),
+    (
+        "operation",
+        Content::Text(TextGetter::Row(|r| r.source?.operation.as_deref())),
+    ),
+    (
+        "connector",
+        Content::Text(TextGetter::Envelope(|e| e.connector.as_deref())),
+    ),
+    (
+        "message_id",
+        Content::Number(Getter::Row(|r| r.source?.message_id)),
+    ),
+    (
+        "server_id",
+        Content::Number(Getter::Envelope(|e| e.server_id)),
+    ),
+    (
+        "file",
+        Content::Text(TextGetter::Log(|r| r.source?.file.as_deref())),
+    ),
+    (
+        "position",
+        Content::Number(Getter::Log(|r| r.source?.position)),
+    ),
+    (
+        "gtid",
+        Content::Text(TextGetter::Row(|r| r.source?.gtid.as_deref())),
+    ),
+    (
+        "transaction_id",
+        Content::Text(TextGetter::Log(|r| r.source?.transaction_id.as_deref())),
+    ),
+    (
+        "commit_ts",
+        Content::Number(Getter::Log(|r| r.source?.commit_ts)),
+    ),
+    (
+        "watermark_ts",
+        Content::Number(Getter::Log(|r| r.source?.watermark_ts)),
+    ),
+    (
+        "handle_key_only",
+        Content::Flag(Getter::Envelope(|e| e.handle_key_only)),
+    ),
+    (
+        "claim_check",
+        Content::Text(TextGetter::Envelope(|e| e.claim_check.as_deref())),
+    ),
+    (
+        "version",
+        Content::Text(TextGetter::Envelope(|e| e.version.as_deref())),
+    ),
 ];
 
 /// The members of `error`.
 static ERROR: &[Member] = &[
-    ("kind", Content::Text(TextGetter::Row(|r| Some(r.row.error.as_ref()?.kind.name())))),
-    ("message", Content::Text(TextGetter::Row(|r| Some(&r.row.error.as_ref()?.message)))),
-    ("column", Content::Text(TextGetter::Row(|r| r.row.error.as_ref()?.column.as_deref()))),
-    ("byte", Content::Number(Getter::Row(|r| r.row.error.as_ref()?.byte.map(|byte| byte as i64)))),
+    (
+        "kind",
+        Content::Text(TextGetter::Row(|r| Some(r.row.error.as_ref()?.kind.name()))),
+    ),
+    (
+        "message",
+        Content::Text(TextGetter::Row(|r| Some(&r.row.error.as_ref()?.message))),
+    ),
+    (
+        "column",
+        Content::Text(TextGetter::Row(|r| r.row.error.as_ref()?.column.as_deref())),
+    ),
+    (
+        "byte",
+        Content::Number(Getter::Row(|r| {
+            r.row.error.as_ref()?.byte.map(|byte| byte as i64)
+        })),
+    ),
 ];
 
 /// The Arrow fields of a struct's members.
 pub(crate) fn members(members: &[Member]) -> Fields {
     // None of them is an image.
-    members.iter().map(|(name, content)| Field::new(*name, content.data_type(&DataType::Null), true)).collect()
+    members
+        .iter()
+        .map(|(name, content)| Field::new(*name, content.data_type(&DataType::Null), true))
+        .collect()
 }
 
 /// The members of `sequence`, the sort key of a row's changes. They are never null, but nullable: Spark's AutoCDC keeps a history only
 /// by a struct with nullable fields.
 static SEQUENCE: &[Member] = &[
-    ("major", Content::Number(Getter::Row(|r| Some(r.sequence()[0])))),
-    ("minor", Content::Number(Getter::Row(|r| Some(r.sequence()[1])))),
-    ("row", Content::Number(Getter::Row(|r| Some(r.sequence()[2])))),
+    (
+        "major",
+        Content::Number(Getter::Row(|r| Some(r.sequence()[0]))),
+    ),
+    (
+        "minor",
+        Content::Number(Getter::Row(|r| Some(r.sequence()[1]))),
+    ),
+    (
+        "row",
+        Content::Number(Getter::Row(|r| Some(r.sequence()[2]))),
+    ),
 ];
 
 impl EnvelopeRow<'_, '_> {
     /// Returns the sort key: TiDB's commit timestamp, else Kafka's offset, else event time and index of the message.
     fn sequence(&self) -> [i64; 3] {
-        let EnvelopeRow { row, source, offset, .. } = self;
+        let EnvelopeRow {
+            row,
+            source,
+            offset,
+            ..
+        } = self;
         let message = row.message as i64;
-        let is_second_half = row.op == Op::Update && (row.op_name == "insert" || row.op_name == POSTIMAGE);
+        let is_second_half =
+            row.op == Op::Update && (row.op_name == "insert" || row.op_name == POSTIMAGE);
         let within = row.index as i64 * 2 + i64::from(is_second_half);
         match (source.and_then(|source| source.commit_ts), offset) {
             (Some(commit_ts), offset) => [commit_ts, offset.unwrap_or(message), within],
             (None, Some(offset)) => [*offset, 0, within],
-            (None, None) => [source.and_then(|source| source.event_time).unwrap_or(0), message, within],
+            (None, None) => [
+                source.and_then(|source| source.event_time).unwrap_or(0),
+                message,
+                within,
+            ],
         }
     }
 }
@@ -208,7 +293,11 @@ impl EnvelopeField {
             Availability::ChangeOnly => layout == Layout::Change,
             Availability::UpsertOnly => layout == Layout::Upsert,
         };
-        let mut fields: Vec<EnvelopeField> = COLUMNS.iter().filter(is_allowed).map(|spec| spec.field).collect();
+        let mut fields: Vec<EnvelopeField> = COLUMNS
+            .iter()
+            .filter(is_allowed)
+            .map(|spec| spec.field)
+            .collect();
         if layout != Layout::Change {
             // There it is not part of a change: it comes behind the row's number.
             let place = |field: &EnvelopeField| match field {
@@ -223,9 +312,15 @@ impl EnvelopeField {
     /// Returns the default columns of a layout.
     pub fn of_layout(layout: Layout) -> Vec<EnvelopeField> {
         let is_default = |field: &EnvelopeField| {
-            layout == Layout::Change || field.spec().is_none_or(|spec| spec.availability != Availability::OnRequest)
+            layout == Layout::Change
+                || field
+                    .spec()
+                    .is_none_or(|spec| spec.availability != Availability::OnRequest)
         };
-        Self::allowed(layout).into_iter().filter(is_default).collect()
+        Self::allowed(layout)
+            .into_iter()
+            .filter(is_default)
+            .collect()
     }
 
     fn spec(self) -> Option<&'static ColumnSpec> {
@@ -249,7 +344,9 @@ impl EnvelopeField {
 
     /// Returns its Arrow field; `images` is the type of row images.
     pub fn arrow(self, layout: Layout, images: &DataType) -> FieldRef {
-        let data_type = self.content().map_or(DataType::Null, |content| content.data_type(images));
+        let data_type = self
+            .content()
+            .map_or(DataType::Null, |content| content.data_type(images));
         let nullable = !matches!(self, EnvelopeField::Op | EnvelopeField::Sequence);
         Arc::new(Field::new(self.name(layout), data_type, nullable))
     }

@@ -11,11 +11,18 @@ pub(crate) fn list_item() -> FieldRef {
 }
 
 fn map_fields(value: DataType) -> Fields {
-    Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", value, true)])
+    Fields::from(vec![
+        Field::new("key", DataType::Utf8, false),
+        Field::new("value", value, true),
+    ])
 }
 
 fn map_entries(value: DataType) -> FieldRef {
-    Arc::new(Field::new("entries", DataType::Struct(map_fields(value)), false))
+    Arc::new(Field::new(
+        "entries",
+        DataType::Struct(map_fields(value)),
+        false,
+    ))
 }
 
 pub(crate) fn map_type(value: DataType) -> DataType {
@@ -30,5 +37,11 @@ pub(crate) fn map_array(
 ) -> Result<ArrayRef, ArrowError> {
     let value_type = values.data_type().clone();
     let entries = StructArray::try_new(map_fields(value_type.clone()), vec![keys, values], None)?;
-    Ok(Arc::new(MapArray::try_new(map_entries(value_type), offsets, entries, nulls, false)?))
+    Ok(Arc::new(MapArray::try_new(
+        map_entries(value_type),
+        offsets,
+        entries,
+        nulls,
+        false,
+    )?))
 }

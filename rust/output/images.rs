@@ -9,7 +9,9 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Fields};
 use bumpalo::Bump;
 
-use crate::columns::{Bytes, ColumnBuilder, Forecast, Nulls, Offsets, Overlay, ValueOptions, make_builder};
+use crate::columns::{
+    Bytes, ColumnBuilder, Forecast, Nulls, Offsets, Overlay, ValueOptions, make_builder,
+};
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
@@ -67,7 +69,10 @@ impl Images {
             Images::None => {}
             Images::Table(table) => {
                 table.begin_row();
-                table.columns.iter_mut().for_each(|column| column.reserve(forecast));
+                table
+                    .columns
+                    .iter_mut()
+                    .for_each(|column| column.reserve(forecast));
             }
             Images::Map(map) => {
                 map.keys.reserve(forecast);
@@ -89,7 +94,9 @@ impl Images {
     pub fn copied_rows(&self) -> usize {
         let Images::Table(table) = self else { return 0 };
         let full = table.own_rows.as_ref().map(|own_rows| own_rows.full.len());
-        full.map_or(0, |full| table.rows.saturating_sub(table.nulls.count() + full))
+        full.map_or(0, |full| {
+            table.rows.saturating_sub(table.nulls.count() + full)
+        })
     }
 
     /// How many values of each of the table's columns were zero dates and became null.
@@ -154,20 +161,42 @@ impl OwnRows {
             rows.len()
         };
         let full = truncate(&mut self.full);
-        self.changed.iter_mut().map(move |changed| full + truncate(changed))
+        self.changed
+            .iter_mut()
+            .map(move |changed| full + truncate(changed))
     }
 }
 
 impl Table {
     /// `are_changes`: rows may be changes of the same row of another builder.
-    pub fn new(fields: &Fields, options: &[ValueOptions], are_changes: bool) -> Result<Self, String> {
+    pub fn new(
+        fields: &Fields,
+        options: &[ValueOptions],
+        are_changes: bool,
+    ) -> Result<Self, String> {
         let columns = fields.iter().zip(options);
         let columns = columns.map(|(field, options)| {
-            make_builder(field.data_type(), options).map_err(|e| format!("schema: column {:?}: {e}", field.name()))
+            make_builder(field.data_type(), options)
+                .map_err(|e| format!("schema: column {:?}: {e}", field.name()))
         });
-        let (columns, fields, nulls) = (columns.collect::<Result<_, _>>()?, fields.clone(), Nulls::default());
-        let own_rows = are_changes.then(|| OwnRows { full: Vec::new(), changed: vec![Vec::new(); fields.len()] });
-        Ok(Table { fields, columns, nulls, rows: 0, has_open_row: false, column_rows: 0, own_rows })
+        let (columns, fields, nulls) = (
+            columns.collect::<Result<_, _>>()?,
+            fields.clone(),
+            Nulls::default(),
+        );
+        let own_rows = are_changes.then(|| OwnRows {
+            full: Vec::new(),
+            changed: vec![Vec::new(); fields.len()],
+        });
+        Ok(Table {
+            fields,
+            columns,
+            nulls,
+            rows: 0,
+            has_open_row: false,
+            column_rows: 0,
+            own_rows,
+        })
     }
 
     fn push_nulls(&mut self, count: usize) {
@@ -181,7 +210,9 @@ impl Table {
         self.has_open_row = true;
         if self.column_rows < self.rows {
             if self.own_rows.is_none() {
-                self.columns.iter_mut().for_each(|column| column.pad(self.rows - self.column_rows));
+                self.columns
+                    .iter_mut()
+                    .for_each(|column| column.pad(self.rows - self.column_rows));
             }
             self.column_rows = self.rows;
         }
@@ -207,12 +238,20 @@ impl Table {
     /// Returns what a row of changes is appended to. Whoever appends a value appends the row.
     #[inline]
     pub fn changes(&mut self) -> Option<Changes<'_>> {
-        Some((&mut self.columns, &mut self.own_rows.as_mut()?.changed, self.rows as u32))
+        Some((
+            &mut self.columns,
+            &mut self.own_rows.as_mut()?.changed,
+            self.rows as u32,
+        ))
     }
 
     fn bytes(&self) -> usize {
         let unwritten = (self.rows - self.column_rows) * self.columns.len() * size_of::<u64>();
-        self.columns.iter().map(|column| column.bytes()).sum::<usize>() + unwritten
+        self.columns
+            .iter()
+            .map(|column| column.bytes())
+            .sum::<usize>()
+            + unwritten
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -221,8 +260,15 @@ impl Table {
         }
         self.has_open_row = false;
         match &mut self.own_rows {
-            None => self.columns.iter_mut().for_each(|column| column.truncate(rows)),
-            Some(own_rows) => self.columns.iter_mut().zip(own_rows.truncate(rows)).for_each(|(column, own)| column.truncate(own)),
+            None => self
+                .columns
+                .iter_mut()
+                .for_each(|column| column.truncate(rows)),
+            Some(own_rows) => self
+                .columns
+                .iter_mut()
+                .zip(own_rows.truncate(rows))
+                .for_each(|(column, own)| column.truncate(own)),
         }
         self.nulls.truncate(rows);
         self.rows = self.rows.min(rows);
@@ -232,16 +278,30 @@ impl Table {
     /// Counts the zero dates of each column that became null.
     fn zero_dates(&self, base: Option<&Table>) -> Vec<u64> {
         let copied = |column| base.map_or(0, |base| self.copied_zero_dates(column, base));
-        self.columns.iter().enumerate().map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at)).collect()
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at))
+            .collect()
     }
 
-    #[allow(clippy::indexing_slicing, reason = "both images have the table's columns")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "both images have the table's columns"
+    )]
     fn copied_zero_dates(&self, column: usize, base: &Table) -> u64 {
         let base = Some(&base.columns[column]).filter(|base| base.zero_dates(0..self.rows) > 0);
-        let (Some(base), Some(own_rows)) = (base, &self.own_rows) else { return 0 };
+        let (Some(base), Some(own_rows)) = (base, &self.own_rows) else {
+            return 0;
+        };
         let own_rows = own_rows.of_column(column);
-        let is_copied = |row: &usize| !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err();
-        (0..self.rows).filter(is_copied).map(|row| base.zero_dates(row..row + 1) as u64).sum()
+        let is_copied = |row: &usize| {
+            !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err()
+        };
+        (0..self.rows)
+            .filter(is_copied)
+            .map(|row| base.zero_dates(row..row + 1) as u64)
+            .sum()
     }
 
     /// Appends a row of one value for each column. A value that cannot be decoded or converted becomes null; returns the first of those
@@ -268,28 +328,55 @@ impl Table {
         self.begin_row();
         self.has_open_row = false;
         self.column_rows = 0;
-        let (rows, is_empty) = (std::mem::take(&mut self.rows), self.nulls.all_null(self.rows));
+        let (rows, is_empty) = (
+            std::mem::take(&mut self.rows),
+            self.nulls.all_null(self.rows),
+        );
         let nulls = self.nulls.finish(rows);
-        let columns: Result<_, ArrowError> = match (self.own_rows.take(), base.and_then(|base| base.as_struct_opt())) {
-            _ if is_empty => self.fields.iter().map(|field| Ok(new_null_array(field.data_type(), rows))).collect(),
+        let columns: Result<_, ArrowError> = match (
+            self.own_rows.take(),
+            base.and_then(|base| base.as_struct_opt()),
+        ) {
+            _ if is_empty => self
+                .fields
+                .iter()
+                .map(|field| Ok(new_null_array(field.data_type(), rows)))
+                .collect(),
             (Some(own_rows), Some(base)) => {
                 let valid_rows = valid_rows(rows, nulls.as_ref());
                 let parts = self.columns.iter_mut().zip(base.columns()).enumerate();
-                let finish = |(at, (column, base)): (usize, (&mut Box<dyn ColumnBuilder>, &ArrayRef))| {
-                    let own_rows = &own_rows.of_column(at);
-                    column.finish_over(&Overlay { base, own_rows, valid_rows: &valid_rows, parent: nulls.as_ref() })
-                };
+                let finish =
+                    |(at, (column, base)): (usize, (&mut Box<dyn ColumnBuilder>, &ArrayRef))| {
+                        let own_rows = &own_rows.of_column(at);
+                        column.finish_over(&Overlay {
+                            base,
+                            own_rows,
+                            valid_rows: &valid_rows,
+                            parent: nulls.as_ref(),
+                        })
+                    };
                 parts.map(finish).collect()
             }
-            _ => self.columns.iter_mut().map(|column| column.finish(nulls.as_ref())).collect(),
+            _ => self
+                .columns
+                .iter_mut()
+                .map(|column| column.finish(nulls.as_ref()))
+                .collect(),
         };
-        Ok(Arc::new(StructArray::try_new_with_length(self.fields.clone(), columns?, nulls, rows)?))
+        Ok(Arc::new(StructArray::try_new_with_length(
+            self.fields.clone(),
+            columns?,
+            nulls,
+            rows,
+        )?))
     }
 }
 
 fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
     let all = || (0..rows as u32).collect();
-    nulls.map_or_else(all, |nulls| nulls.valid_indices().map(|row| row as u32).collect())
+    nulls.map_or_else(all, |nulls| {
+        nulls.valid_indices().map(|row| row as u32).collect()
+    })
 }
 
 /// Columns, of each the rows that have a value, and the next row.
@@ -300,8 +387,16 @@ type RowFaults = [Option<(usize, Fault)>; 2];
 
 /// Appends a value that is not raw text. Out of line, so that raw text needs few registers.
 #[inline(never)]
-fn append_any<'a>(column: &mut dyn ColumnBuilder, value: &Value<'a>, converter: &Converter, arena: &'a Bump, faults: &mut RowFaults) {
-    let (value, unread) = converter.decode(*value, arena).map_or_else(|fault| (Value::Null, Some(fault)), |value| (value, None));
+fn append_any<'a>(
+    column: &mut dyn ColumnBuilder,
+    value: &Value<'a>,
+    converter: &Converter,
+    arena: &'a Bump,
+    faults: &mut RowFaults,
+) {
+    let (value, unread) = converter
+        .decode(*value, arena)
+        .map_or_else(|fault| (Value::Null, Some(fault)), |value| (value, None));
     let refused = converter.append(&value, column).err();
     for (first, fault) in faults.iter_mut().zip([unread, refused]) {
         if let Some(fault) = fault {
@@ -311,8 +406,13 @@ fn append_any<'a>(column: &mut dyn ColumnBuilder, value: &Value<'a>, converter: 
 }
 
 /// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.
-pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Events<'a, '_, '_>) -> Option<&'e [(NameId, Value<'a>)]> {
-    let cells = Some(events.cells_of(&image.base)).filter(|cells| cells.len() == width && image.own.is_empty())?;
+pub(crate) fn cells_in_order<'e, 'a>(
+    image: &Image,
+    width: usize,
+    events: &'e Events<'a, '_, '_>,
+) -> Option<&'e [(NameId, Value<'a>)]> {
+    let cells = Some(events.cells_of(&image.base))
+        .filter(|cells| cells.len() == width && image.own.is_empty())?;
     let is_in_place = |(column, (key, value)): (usize, &(NameId, Value<'_>))| {
         events.keys.column(*key) == Some(column) && !matches!(value, Value::Missing)
     };
@@ -321,8 +421,16 @@ pub(crate) fn cells_in_order<'e, 'a>(image: &Image, width: usize, events: &'e Ev
 }
 
 /// Arranges the cells of an image by column. Absent columns are missing; of a duplicate name, the later cell counts.
-#[allow(clippy::indexing_slicing, reason = "names know the columns of the table that has this width")]
-pub(crate) fn fill_row<'a>(row: &mut Vec<Value<'a>>, width: usize, image: &Image, events: &Events<'a, '_, '_>) {
+#[allow(
+    clippy::indexing_slicing,
+    reason = "names know the columns of the table that has this width"
+)]
+pub(crate) fn fill_row<'a>(
+    row: &mut Vec<Value<'a>>,
+    width: usize,
+    image: &Image,
+    events: &Events<'a, '_, '_>,
+) {
     row.clear();
     row.resize(width, Value::Missing);
     for cells in [&image.base, &image.own] {
@@ -345,7 +453,12 @@ pub(crate) struct Map {
 
 impl Map {
     /// Appends an image. A value that cannot be converted becomes null; returns the first fault.
-    pub fn append<'a>(&mut self, image: &Image, by_name: &mut ImageByName<'a>, events: &Events<'a, '_, '_>) -> Option<Fault> {
+    pub fn append<'a>(
+        &mut self,
+        image: &Image,
+        by_name: &mut ImageByName<'a>,
+        events: &Events<'a, '_, '_>,
+    ) -> Option<Fault> {
         let mut first = None;
         by_name.load(image, events);
         for key in by_name.order() {
@@ -362,7 +475,8 @@ impl Map {
     #[inline]
     pub fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
         self.keys.push(name.as_bytes())?;
-        self.push_value(value).inspect_err(|_| self.values.push_nulls(1))
+        self.push_value(value)
+            .inspect_err(|_| self.values.push_nulls(1))
     }
 
     /// Appends a value; the caller appends its name.
@@ -419,7 +533,10 @@ impl<'a> ImageByName<'a> {
         }
         self.image += 1;
         self.order.clear();
-        for (key, value) in [&image.base, &image.own].into_iter().flat_map(|cells| events.cells_of(cells)) {
+        for (key, value) in [&image.base, &image.own]
+            .into_iter()
+            .flat_map(|cells| events.cells_of(cells))
+        {
             let slot = &mut self.values[key.index()];
             if slot.0 != self.image {
                 self.order.push(*key);
@@ -434,6 +551,9 @@ impl<'a> ImageByName<'a> {
 
     /// Returns the value, or `Missing` if the image does not carry the name.
     pub fn value(&self, key: NameId) -> Value<'a> {
-        self.values.get(key.index()).filter(|(image, _)| *image == self.image).map_or(Value::Missing, |(_, value)| *value)
+        self.values
+            .get(key.index())
+            .filter(|(image, _)| *image == self.image)
+            .map_or(Value::Missing, |(_, value)| *value)
     }
 }

@@ -43,7 +43,11 @@ impl Maps {
 
     /// Appends rows that have a map, or null.
     pub fn push(&mut self, map: Option<usize>, rows: usize) {
-        let bytes = map.and_then(|map| self.map_bytes.get(map)).copied().unwrap_or(0) + size_of::<i32>();
+        let bytes = map
+            .and_then(|map| self.map_bytes.get(map))
+            .copied()
+            .unwrap_or(0)
+            + size_of::<i32>();
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(rows));
         match self.runs.last_mut() {
             Some((last, count)) if *last == map => *count += rows,
@@ -58,14 +62,22 @@ impl Maps {
 
     /// The place of a map's entries: their start, and how many they are.
     fn place(&self, map: usize) -> (usize, usize) {
-        let start = map.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let start = map
+            .checked_sub(1)
+            .and_then(|before| self.ends.get(before))
+            .copied()
+            .unwrap_or(0);
         (start, self.ends.get(map).map_or(0, |end| end - start))
     }
 
     /// Returns the entries of all rows, given those of each map.
     fn expand(&self, once: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let mut parts = Vec::new();
-        let mut runs = self.runs.iter().filter_map(|(map, rows)| Some(((*map)?, *rows))).peekable();
+        let mut runs = self
+            .runs
+            .iter()
+            .filter_map(|(map, rows)| Some(((*map)?, *rows)))
+            .peekable();
         while let Some((map, rows)) = runs.next() {
             let ((start, mut length), mut last) = (self.place(map), map);
             // Maps of one row each are copied in one go.
@@ -101,14 +113,27 @@ impl Maps {
     }
 
     /// Finishes the array of all rows, given the entries of each map. Keys that `known` has are not made again.
-    pub fn finish(&mut self, keys: ArrayRef, values: ArrayRef, known: &mut Option<FinishedKeys>) -> Result<ArrayRef, ArrowError> {
+    pub fn finish(
+        &mut self,
+        keys: ArrayRef,
+        values: ArrayRef,
+        known: &mut Option<FinishedKeys>,
+    ) -> Result<ArrayRef, ArrowError> {
         let maps = std::mem::take(self);
         let values = maps.expand(&values).map_err(too_large)?;
-        let finished = match known.take().filter(|known| known.maps.have_places_of(&maps) && *known.once == *keys) {
+        let finished = match known
+            .take()
+            .filter(|known| known.maps.have_places_of(&maps) && *known.once == *keys)
+        {
             Some(known) => known,
             None => FinishedKeys::new(maps, keys)?,
         };
-        let FinishedKeys { keys, offsets, nulls, .. } = known.insert(finished);
+        let FinishedKeys {
+            keys,
+            offsets,
+            nulls,
+            ..
+        } = known.insert(finished);
         map_array(keys.clone(), values, offsets.clone(), nulls.clone())
     }
 
@@ -121,13 +146,21 @@ impl FinishedKeys {
     fn new(maps: Maps, once: ArrayRef) -> Result<Self, ArrowError> {
         let keys = maps.expand(&once).map_err(too_large)?;
         let (offsets, nulls) = maps.offsets().take(None)?;
-        Ok(FinishedKeys { maps, once, keys, offsets, nulls })
+        Ok(FinishedKeys {
+            maps,
+            once,
+            keys,
+            offsets,
+            nulls,
+        })
     }
 }
 
 fn too_large(error: ArrowError) -> ArrowError {
     match error {
-        ArrowError::OffsetOverflowError(_) => ArrowError::InvalidArgumentError(Bytes::<i32>::too_large()),
+        ArrowError::OffsetOverflowError(_) => {
+            ArrowError::InvalidArgumentError(Bytes::<i32>::too_large())
+        }
         error => error,
     }
 }
@@ -153,7 +186,9 @@ mod tests {
         }
         runs.iter().for_each(|(map, rows)| maps.push(*map, *rows));
         let keys = Arc::new(StringArray::from_iter_values(MAPS.concat()));
-        let values = Arc::new(Int32Array::from_iter((0..end as i32).map(|value| Some(value).filter(|value| *value != 1))));
+        let values = Arc::new(Int32Array::from_iter(
+            (0..end as i32).map(|value| Some(value).filter(|value| *value != 1)),
+        ));
         maps.finish(keys, values, known).unwrap()
     }
 
@@ -162,26 +197,56 @@ mod tests {
     /// The entries of each row, one by one.
     fn entries(map: &dyn Array) -> Vec<Option<Entries>> {
         let of_row = |entries: StructArray| {
-            let (keys, values) = (entries.column(0).as_string::<i32>().clone(), entries.column(1).as_primitive::<Int32Type>().clone());
-            keys.iter().flatten().map(str::to_owned).zip(values.iter().collect::<Vec<Option<i32>>>()).collect()
+            let (keys, values) = (
+                entries.column(0).as_string::<i32>().clone(),
+                entries.column(1).as_primitive::<Int32Type>().clone(),
+            );
+            keys.iter()
+                .flatten()
+                .map(str::to_owned)
+                .zip(values.iter().collect::<Vec<Option<i32>>>())
+                .collect()
         };
         map.as_map().iter().map(|row| row.map(of_row)).collect()
     }
 
     #[test]
     fn each_row_has_its_map() {
-        let runs = [(Some(0), 40), (None, 3), (Some(2), 1), (Some(3), 1), (Some(1), 2), (Some(0), 17), (Some(3), 16), (None, 1)];
+        let runs = [
+            (Some(0), 40),
+            (None, 3),
+            (Some(2), 1),
+            (Some(3), 1),
+            (Some(1), 2),
+            (Some(0), 17),
+            (Some(3), 16),
+            (None, 1),
+        ];
         let mut numbers = (0..6).map(|value| Some(value).filter(|value| *value != 1));
-        let maps = MAPS.map(|map| map.iter().map(|key| (key.to_string(), numbers.next().unwrap())).collect::<Vec<_>>());
+        let maps = MAPS.map(|map| {
+            map.iter()
+                .map(|key| (key.to_string(), numbers.next().unwrap()))
+                .collect::<Vec<_>>()
+        });
         let expected = |runs: &[(Option<usize>, usize)]| -> Vec<_> {
-            runs.iter().flat_map(|(map, rows)| std::iter::repeat_n(map.map(|map| maps[map].clone()), *rows)).collect()
+            runs.iter()
+                .flat_map(|(map, rows)| {
+                    std::iter::repeat_n(map.map(|map| maps[map].clone()), *rows)
+                })
+                .collect()
         };
         for start in 0..=runs.len() {
             for end in start..=runs.len() {
                 let mut known = None;
-                assert_eq!(entries(&finished(&runs[start..end], &mut known)), expected(&runs[start..end]));
+                assert_eq!(
+                    entries(&finished(&runs[start..end], &mut known)),
+                    expected(&runs[start..end])
+                );
                 // Another column of the same maps, and one of others.
-                assert_eq!(entries(&finished(&runs[start..end], &mut known)), expected(&runs[start..end]));
+                assert_eq!(
+                    entries(&finished(&runs[start..end], &mut known)),
+                    expected(&runs[start..end])
+                );
                 assert_eq!(entries(&finished(&runs, &mut known)), expected(&runs));
             }
         }

@@ -46,6 +46,9 @@ impl Metrics {
 
     /// Columns that every row image so far lacks.
     pub fn absent_columns(&self) -> impl Iterator<Item = &str> {
-        self.missing.iter().filter(|(_, count)| **count == self.image_rows).map(|(column, _)| column.as_str())
+        self.missing
+            .iter()
+            .filter(|(_, count)| **count == self.image_rows)
+            .map(|(column, _)| column.as_str())
     }
 }

@@ -40,21 +40,43 @@ impl Plan {
         let table = table_fields(options)?;
         let fields = envelope_fields(options)?;
         if options.row_column.is_some() && options.layout == Layout::Change {
-            return Err("row_column: layout change has the table's columns in before and after already".into());
+            return Err(
+                "row_column: layout change has the table's columns in before and after already"
+                    .into(),
+            );
         }
         let columns = ColumnOptions::new(options, table.clone().unwrap_or_default())?;
-        let labels = columns.values.iter().map(|options| label_bytes(&options.labels)).sum();
+        let labels = columns
+            .values
+            .iter()
+            .map(|options| label_bytes(&options.labels))
+            .sum();
         let images = images_per_row(options.layout, &fields);
         let mut plan = Plan {
             layout: options.layout,
             row_column: options.row_column.clone(),
             mode: options.mode,
             columns,
-            needs: Needs { every_cell: false, images: false, types: false, jdbc_types: false, encodings: false, source: false },
+            needs: Needs {
+                every_cell: false,
+                images: false,
+                types: false,
+                jdbc_types: false,
+                encodings: false,
+                source: false,
+            },
             filter: Filter::new(options)?,
-            field_bits: fields.iter().fold(0, |bits, field| bits | 1 << *field as u32),
+            field_bits: fields
+                .iter()
+                .fold(0, |bits, field| bits | 1 << *field as u32),
             missing_is_error: options.missing_is_error,
-            budget: Budget::new(options.max_expansion, &fields, table.as_ref(), labels, images),
+            budget: Budget::new(
+                options.max_expansion,
+                &fields,
+                table.as_ref(),
+                labels,
+                images,
+            ),
             table,
             fields,
         };
@@ -66,9 +88,15 @@ impl Plan {
     fn needs(&self) -> Needs {
         use EnvelopeField as F;
         let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
-        let images = self.layout != Layout::Change || self.missing_is_error || any(&[F::Before, F::After, F::MissingColumns]);
+        let images = self.layout != Layout::Change
+            || self.missing_is_error
+            || any(&[F::Before, F::After, F::MissingColumns]);
         let maps = self.table.is_none() && any(&[F::Before, F::After]);
-        let typed = self.table.iter().flatten().any(|field| depends_on_declared(field.data_type()));
+        let typed = self
+            .table
+            .iter()
+            .flatten()
+            .any(|field| depends_on_declared(field.data_type()));
         Needs {
             every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
             images,
@@ -81,7 +109,10 @@ impl Plan {
 
     /// Returns the type of an image column.
     pub fn image_type(&self) -> DataType {
-        self.table.as_ref().map_or_else(|| map_type(DataType::Utf8), |table| DataType::Struct(table.clone()))
+        self.table.as_ref().map_or_else(
+            || map_type(DataType::Utf8),
+            |table| DataType::Struct(table.clone()),
+        )
     }
 
     /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it. Rows before may be changes of those after.
@@ -89,30 +120,56 @@ impl Plan {
         let has_both = self.layout != Layout::Change;
         let image = |is_requested: bool, are_changes| match &self.table {
             _ if !is_requested => Ok(Images::None),
-            Some(table) => Ok(Images::Table(Table::new(table, &self.columns.values, are_changes)?)),
+            Some(table) => Ok(Images::Table(Table::new(
+                table,
+                &self.columns.values,
+                are_changes,
+            )?)),
             None => Ok::<_, String>(Images::Map(Map::default())),
         };
         let has_after = has_both || self.has_field(EnvelopeField::After) || self.has_hidden_base();
-        Ok([image(has_both || self.has_field(EnvelopeField::Before), true)?, image(has_after, false)?, Images::None])
+        Ok([
+            image(has_both || self.has_field(EnvelopeField::Before), true)?,
+            image(has_after, false)?,
+            Images::None,
+        ])
     }
 
     /// Names the image in a place of [`Plan::images`].
     pub fn side(&self, image: usize, op_name: &str) -> &'static str {
         let is_deleted = self.layout == Layout::Upsert && op_name == "delete";
-        if image == OUT_BEFORE || is_deleted { "before" } else { "after" }
+        if image == OUT_BEFORE || is_deleted {
+            "before"
+        } else {
+            "after"
+        }
     }
 
     /// Whether after images are built only because before images are changes of them.
     pub fn has_hidden_base(&self) -> bool {
-        let (before, after) = (self.has_field(EnvelopeField::Before), self.has_field(EnvelopeField::After));
+        let (before, after) = (
+            self.has_field(EnvelopeField::Before),
+            self.has_field(EnvelopeField::After),
+        );
         self.layout == Layout::Change && self.table.is_some() && before && !after
     }
 
     /// Returns of each column whether its values may be JSON objects, by the requested type or the user's declaration.
     pub fn has_objects(&self) -> Vec<bool> {
-        let is_json = |options: &ValueOptions| options.declared.as_ref().is_some_and(|declared| declared.family == TypeFamily::Json);
-        let columns = self.table.iter().flat_map(|table| table.iter()).zip(&self.columns.values);
-        columns.map(|(field, options)| field.data_type().is_nested() || is_json(options)).collect()
+        let is_json = |options: &ValueOptions| {
+            options
+                .declared
+                .as_ref()
+                .is_some_and(|declared| declared.family == TypeFamily::Json)
+        };
+        let columns = self
+            .table
+            .iter()
+            .flat_map(|table| table.iter())
+            .zip(&self.columns.values);
+        columns
+            .map(|(field, options)| field.data_type().is_nested() || is_json(options))
+            .collect()
     }
 
     /// Returns the number of the table's columns.
@@ -138,7 +195,11 @@ const MAX_SET_LABELS: usize = 64;
 /// Bytes of the longest cell with these labels: one of an enum, or all of a set.
 fn label_bytes(labels: &[String]) -> usize {
     let lengths = labels.iter().map(|label| label.len() + 1);
-    if labels.len() > MAX_SET_LABELS { lengths.max().unwrap_or(0) } else { lengths.sum() }
+    if labels.len() > MAX_SET_LABELS {
+        lengths.max().unwrap_or(0)
+    } else {
+        lengths.sum()
+    }
 }
 
 /// Returns the table's columns, all nullable, because rows with an error are null.
@@ -150,16 +211,32 @@ fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
         Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
     };
     if let Some(field) = fields.iter().find(|field| !is_shallow(field, MAX_DEPTH)) {
-        return Err(format!("schema: column {:?}: types are nested deeper than {MAX_DEPTH} levels", field.name()));
+        return Err(format!(
+            "schema: column {:?}: types are nested deeper than {MAX_DEPTH} levels",
+            field.name()
+        ));
     }
-    Ok(Some(fields.iter().map(|field| Arc::new(nullable(field))).collect()))
+    Ok(Some(
+        fields
+            .iter()
+            .map(|field| Arc::new(nullable(field)))
+            .collect(),
+    ))
 }
 
 fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
-    let Some(names) = &options.fields else { return Ok(EnvelopeField::of_layout(options.layout)) };
+    let Some(names) = &options.fields else {
+        return Ok(EnvelopeField::of_layout(options.layout));
+    };
     let allowed = EnvelopeField::allowed(options.layout);
-    let allowed: Vec<_> = allowed.into_iter().map(|field| (field.name(options.layout), field)).collect();
-    let table: Vec<_> = allowed.iter().map(|(name, field)| (name.as_str(), *field)).collect();
+    let allowed: Vec<_> = allowed
+        .into_iter()
+        .map(|field| (field.name(options.layout), field))
+        .collect();
+    let table: Vec<_> = allowed
+        .iter()
+        .map(|(name, field)| (name.as_str(), *field))
+        .collect();
     let mut fields = Vec::new();
     for name in names {
         let field = named("fields", name, &table)?;
@@ -173,8 +250,13 @@ fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
 
 /// Returns the number of row images in an output row.
 fn images_per_row(layout: Layout, fields: &[EnvelopeField]) -> usize {
-    let is_image = |field: &&EnvelopeField| matches!(field, EnvelopeField::Before | EnvelopeField::After);
-    if layout == Layout::Change { fields.iter().filter(is_image).count() } else { 1 }
+    let is_image =
+        |field: &&EnvelopeField| matches!(field, EnvelopeField::Before | EnvelopeField::After);
+    if layout == Layout::Change {
+        fields.iter().filter(is_image).count()
+    } else {
+        1
+    }
 }
 
 /// Whether a field's type is nested at most `levels` deep.
@@ -197,12 +279,20 @@ fn nullable(field: &Field) -> Field {
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::Map(entries, sorted) => {
             let data_type = match entries.data_type() {
-                DataType::Struct(fields) => {
-                    DataType::Struct(fields.iter().take(1).cloned().chain(fields.iter().skip(1).map(inner)).collect())
-                }
+                DataType::Struct(fields) => DataType::Struct(
+                    fields
+                        .iter()
+                        .take(1)
+                        .cloned()
+                        .chain(fields.iter().skip(1).map(inner))
+                        .collect(),
+                ),
                 other => other.clone(),
             };
-            DataType::Map(Arc::new(Field::new(entries.name(), data_type, false)), *sorted)
+            DataType::Map(
+                Arc::new(Field::new(entries.name(), data_type, false)),
+                *sorted,
+            )
         }
         other => other.clone(),
     };

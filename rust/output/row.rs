@@ -31,7 +31,10 @@ pub(crate) struct Input<'a> {
 impl<'a> Input<'a> {
     /// Returns the bytes of a message before it is expanded.
     pub fn received(&self, message: usize) -> usize {
-        self.messages.get(message).and_then(|message| *message).map_or(0, <[u8]>::len)
+        self.messages
+            .get(message)
+            .and_then(|message| *message)
+            .map_or(0, <[u8]>::len)
     }
 
     /// Replaces messages by those that they refer to.
@@ -51,7 +54,9 @@ impl<'a> Input<'a> {
 
     /// Returns Kafka's offset of a message.
     pub fn offset(&self, message: usize) -> Option<i64> {
-        self.offsets.filter(|offsets| message < offsets.len() && offsets.is_valid(message)).map(|offsets| offsets.value(message))
+        self.offsets
+            .filter(|offsets| message < offsets.len() && offsets.is_valid(message))
+            .map(|offsets| offsets.value(message))
     }
 }
 
@@ -65,7 +70,10 @@ pub(crate) struct Payloads<'b> {
 impl Payloads<'_> {
     /// Returns the bytes of an expanded message.
     pub fn length(&self, message: usize) -> usize {
-        message.checked_sub(self.first).and_then(|at| self.texts.get(at)).map_or(0, |text| text.len())
+        message
+            .checked_sub(self.first)
+            .and_then(|at| self.texts.get(at))
+            .map_or(0, |text| text.len())
     }
 
     /// Returns the offset of a part of a message in the message.
@@ -98,7 +106,17 @@ pub(crate) struct OutputRow {
 impl OutputRow {
     /// A row of a message's first change.
     pub fn new(message: usize, op: Op, op_name: &'static str, envelope: EnvelopeRef) -> Self {
-        OutputRow { message, index: 0, op, op_name, envelope, error: None, changed: None, missing: 0..0, types: 0..0 }
+        OutputRow {
+            message,
+            index: 0,
+            op,
+            op_name,
+            envelope,
+            error: None,
+            changed: None,
+            missing: 0..0,
+            types: 0..0,
+        }
     }
 }
 

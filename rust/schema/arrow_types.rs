@@ -16,12 +16,17 @@ pub(super) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     match (declared.family, declared.unsigned) {
         (TypeFamily::Tinyint, false) => DataType::Int8,
         (TypeFamily::Smallint, false) | (TypeFamily::Tinyint, true) => DataType::Int16,
-        (TypeFamily::Mediumint, _) | (TypeFamily::Int, false) | (TypeFamily::Smallint, true) | (TypeFamily::Year, _) => DataType::Int32,
+        (TypeFamily::Mediumint, _)
+        | (TypeFamily::Int, false)
+        | (TypeFamily::Smallint, true)
+        | (TypeFamily::Year, _) => DataType::Int32,
         (TypeFamily::Bigint, false) | (TypeFamily::Int, true) => DataType::Int64,
         (TypeFamily::Bigint, true) => DataType::Decimal128(20, 0),
         (TypeFamily::Decimal, _) => decimal(&declared.arguments),
         // float(p) with p > 24 is a double.
-        (TypeFamily::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => DataType::Float64,
+        (TypeFamily::Float, _) if matches!(*declared.arguments, [bits] if bits > 24) => {
+            DataType::Float64
+        }
         (TypeFamily::Float, _) => DataType::Float32,
         (TypeFamily::Double, _) => DataType::Float64,
         (TypeFamily::Bit, _) => match *declared.arguments {
@@ -37,7 +42,14 @@ pub(super) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
         (TypeFamily::Characters, _) => text_or_bytes(value),
         (TypeFamily::Geometry, _) if declared.encoding == Encoding::Wkb => text_or_bytes(value),
         (TypeFamily::Binary | TypeFamily::Blob | TypeFamily::Geometry, _) => DataType::Binary,
-        (TypeFamily::Text | TypeFamily::Enum | TypeFamily::Set | TypeFamily::Json | TypeFamily::Unknown, _) => DataType::Utf8,
+        (
+            TypeFamily::Text
+            | TypeFamily::Enum
+            | TypeFamily::Set
+            | TypeFamily::Json
+            | TypeFamily::Unknown,
+            _,
+        ) => DataType::Utf8,
     }
 }
 
@@ -52,7 +64,9 @@ fn text_or_bytes(value: &Value<'_>) -> DataType {
 fn decimal(arguments: &[u32]) -> DataType {
     match *arguments {
         [precision @ 1..=38] => DataType::Decimal128(precision as u8, 0),
-        [precision @ 1..=38, scale] if scale <= precision => DataType::Decimal128(precision as u8, scale as i8),
+        [precision @ 1..=38, scale] if scale <= precision => {
+            DataType::Decimal128(precision as u8, scale as i8)
+        }
         _ => DataType::Utf8,
     }
 }

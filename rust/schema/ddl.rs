@@ -10,22 +10,42 @@ use crate::mysql::types::{DeclaredType, TypeFamily};
 
 /// Parses the columns of a DDL text in Spark's syntax. Where Spark has no such type, MySQL's becomes what `infer_schema` returns for it.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
-    let mut parser = Parser { text, at: 0, depth: 0 };
-    let fields = parser.fields(None).map_err(|error| other_form(text).map_or(error, str::to_owned))?;
-    if fields.is_empty() { Err("schema: no column is named".into()) } else { Ok(fields) }
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+    };
+    let fields = parser
+        .fields(None)
+        .map_err(|error| other_form(text).map_or(error, str::to_owned))?;
+    if fields.is_empty() {
+        Err("schema: no column is named".into())
+    } else {
+        Ok(fields)
+    }
 }
 
 /// Says what to pass in place of a text that is not a list of columns.
 #[cold]
 fn other_form(text: &str) -> Option<&'static str> {
-    const STATEMENT: &str =
-        "schema: a CREATE TABLE statement; pass its columns only, without keys, indexes and defaults: id bigint, total decimal(10,2)";
-    const FILE: &str =
-        "schema: the name of a file; pass its text, such as id bigint, total decimal(10,2). The command reads a file: --schema @NAME";
+    const STATEMENT: &str = "schema: a CREATE TABLE statement; pass its columns only, without keys, indexes and defaults: id bigint, total decimal(10,2)";
+    const FILE: &str = "schema: the name of a file; pass its text, such as id bigint, total decimal(10,2). The command reads a file: --schema @NAME";
     let text = text.trim();
-    let is_statement = text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("create"));
-    let is_file = || !text.contains([' ', '\n']) && (text.contains('/') || text.rsplit_once('.').is_some_and(|(name, _)| !name.is_empty()));
-    if is_statement { Some(STATEMENT) } else { is_file().then_some(FILE) }
+    let is_statement = text
+        .get(..6)
+        .is_some_and(|word| word.eq_ignore_ascii_case("create"));
+    let is_file = || {
+        !text.contains([' ', '\n'])
+            && (text.contains('/')
+                || text
+                    .rsplit_once('.')
+                    .is_some_and(|(name, _)| !name.is_empty()))
+    };
+    if is_statement {
+        Some(STATEMENT)
+    } else {
+        is_file().then_some(FILE)
+    }
 }
 
 struct Parser<'t> {
@@ -56,24 +76,37 @@ impl<'t> Parser<'t> {
     }
 
     fn expect(&mut self, c: char) -> Result<(), String> {
-        if self.eat(c) { Ok(()) } else { Err(self.error(&format!("expected '{c}'"))) }
+        if self.eat(c) {
+            Ok(())
+        } else {
+            Err(self.error(&format!("expected '{c}'")))
+        }
     }
 
     fn error(&mut self, what: &str) -> String {
         let found = self.peek().map_or("the end".into(), |c| format!("{c:?}"));
-        format!("schema: {what} at character {}, found {found}", self.text.get(..self.at).map_or(0, |t| t.chars().count()))
+        format!(
+            "schema: {what} at character {}, found {found}",
+            self.text.get(..self.at).map_or(0, |t| t.chars().count())
+        )
     }
 
     /// Parses a name, in backticks or plain.
     fn name(&mut self) -> Result<String, String> {
         if !self.eat('`') {
             let name = self.word();
-            return if name.is_empty() { Err(self.error("expected a column's name")) } else { Ok(name.to_owned()) };
+            return if name.is_empty() {
+                Err(self.error("expected a column's name"))
+            } else {
+                Ok(name.to_owned())
+            };
         }
         let mut name = String::new();
         loop {
             let rest = self.rest();
-            let end = rest.find('`').ok_or_else(|| self.error("expected a closing backtick"))?;
+            let end = rest
+                .find('`')
+                .ok_or_else(|| self.error("expected a closing backtick"))?;
             name.push_str(rest.get(..end).unwrap_or_default());
             self.at += end + 1;
             if !self.rest().starts_with('`') {
@@ -87,7 +120,9 @@ impl<'t> Parser<'t> {
     fn word(&mut self) -> &'t str {
         self.peek();
         let rest = self.rest();
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
         self.at += end;
         rest.get(..end).unwrap_or_default()
     }
@@ -114,7 +149,11 @@ impl<'t> Parser<'t> {
                 break;
             }
         }
-        if self.peek() == close { Ok(fields) } else { Err(self.error("expected ',' or the end of the columns")) }
+        if self.peek() == close {
+            Ok(fields)
+        } else {
+            Err(self.error("expected ',' or the end of the columns"))
+        }
     }
 
     /// Skips NULL, NOT NULL and COMMENT, which do not affect decoding.
@@ -131,7 +170,10 @@ impl<'t> Parser<'t> {
 
     /// Skips a text in quotes; a quote in it is doubled, or behind a backslash.
     fn quoted(&mut self) -> Result<(), String> {
-        let quote = self.peek().filter(|c| matches!(c, '\'' | '"')).ok_or_else(|| self.error("expected a text in quotes"))?;
+        let quote = self
+            .peek()
+            .filter(|c| matches!(c, '\'' | '"'))
+            .ok_or_else(|| self.error("expected a text in quotes"))?;
         while self.rest().starts_with(quote) {
             self.at += 1;
             let mut is_escaped = false;
@@ -140,7 +182,10 @@ impl<'t> Parser<'t> {
                 is_escaped = c == '\\' && !is_escaped;
                 is_end
             };
-            let end = self.rest().find(is_end).ok_or_else(|| self.error("expected the end of the text in quotes"))?;
+            let end = self
+                .rest()
+                .find(is_end)
+                .ok_or_else(|| self.error("expected the end of the text in quotes"))?;
             self.at += end + 1;
         }
         Ok(())
@@ -151,7 +196,9 @@ impl<'t> Parser<'t> {
         let start = self.at;
         let data_type = self.spark_type()?;
         // Spark's types have no more parentheses than these, and no attributes.
-        if let Some(data_type) = data_type.filter(|_| self.peek() != Some('(') && !MODIFIERS.iter().any(|word| self.eat_keyword(word))) {
+        if let Some(data_type) = data_type.filter(|_| {
+            self.peek() != Some('(') && !MODIFIERS.iter().any(|word| self.eat_keyword(word))
+        }) {
             return Ok(data_type);
         }
         self.at = start;
@@ -167,7 +214,9 @@ impl<'t> Parser<'t> {
             while !self.eat(')') {
                 match self.peek() {
                     Some('\'' | '"') => self.quoted()?,
-                    _ if self.word().is_empty() => return Err(self.error("expected a number or a text in quotes")),
+                    _ if self.word().is_empty() => {
+                        return Err(self.error("expected a number or a text in quotes"));
+                    }
                     _ => {}
                 }
                 self.eat(',');
@@ -177,7 +226,10 @@ impl<'t> Parser<'t> {
         let mut declared = DeclaredType::parse(self.text.get(start..self.at).unwrap_or_default());
         if declared.family == TypeFamily::Unknown {
             self.at = start;
-            return Err(format!("{}; {ALLOWED}", self.error(&format!("unknown type {word:?}"))));
+            return Err(format!(
+                "{}; {ALLOWED}",
+                self.error(&format!("unknown type {word:?}"))
+            ));
         }
         if declared.family == TypeFamily::Bit && declared.arguments.is_empty() {
             declared.arguments.push(1);
@@ -206,19 +258,33 @@ impl<'t> Parser<'t> {
             "char" | "character" | "varchar" => self.numbers().map(|_| DataType::Utf8)?,
             "binary" => DataType::Binary,
             "date" => DataType::Date32,
-            "timestamp" | "timestamp_ltz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            "timestamp" | "timestamp_ltz" => {
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+            }
             "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
             // Nanoseconds, as Spark stores a TIME.
-            "time" => self.numbers().map(|_| DataType::Time64(TimeUnit::Nanosecond))?,
+            "time" => self
+                .numbers()
+                .map(|_| DataType::Time64(TimeUnit::Nanosecond))?,
             "interval" => self.interval()?,
-            "array" => self.in_angle_brackets(|p| Ok(DataType::List(Arc::new(Field::new("element", p.data_type()?, true)))))?,
+            "array" => self.in_angle_brackets(|p| {
+                Ok(DataType::List(Arc::new(Field::new(
+                    "element",
+                    p.data_type()?,
+                    true,
+                ))))
+            })?,
             "map" => self.in_angle_brackets(Self::map)?,
-            "struct" => self.in_angle_brackets(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
+            "struct" => self
+                .in_angle_brackets(|p| Ok(DataType::Struct(Fields::from(p.fields(Some('>'))?))))?,
             _ => return Ok(None),
         }))
     }
 
-    fn in_angle_brackets(&mut self, inner: impl FnOnce(&mut Self) -> Result<DataType, String>) -> Result<DataType, String> {
+    fn in_angle_brackets(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<DataType, String>,
+    ) -> Result<DataType, String> {
         self.expect('<')?;
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -234,8 +300,14 @@ impl<'t> Parser<'t> {
         let key = self.data_type()?;
         self.expect(',')?;
         let value = self.data_type()?;
-        let entries = Fields::from(vec![Field::new("key", key, false), Field::new("value", value, true)]);
-        Ok(DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false))
+        let entries = Fields::from(vec![
+            Field::new("key", key, false),
+            Field::new("value", value, true),
+        ]);
+        Ok(DataType::Map(
+            Arc::new(Field::new("entries", DataType::Struct(entries), false)),
+            false,
+        ))
     }
 
     fn decimal(&mut self) -> Result<DataType, String> {
@@ -247,14 +319,21 @@ impl<'t> Parser<'t> {
             _ => return Err(self.error("a decimal has a precision and a scale")),
         };
         // Spark allows 38 digits, MySQL 65, which Decimal256 holds.
-        Ok(if precision <= 38 { DataType::Decimal128(precision, scale as i8) } else { DataType::Decimal256(precision, scale as i8) })
+        Ok(if precision <= 38 {
+            DataType::Decimal128(precision, scale as i8)
+        } else {
+            DataType::Decimal256(precision, scale as i8)
+        })
     }
 
     fn numbers(&mut self) -> Result<Vec<u8>, String> {
         let mut numbers = Vec::new();
         if self.eat('(') {
             while !self.eat(')') {
-                let number = self.word().parse::<u16>().map_err(|_| self.error("expected a number"))?;
+                let number = self
+                    .word()
+                    .parse::<u16>()
+                    .map_err(|_| self.error("expected a number"))?;
                 numbers.push(u8::try_from(number).unwrap_or(u8::MAX));
                 self.eat(',');
             }
@@ -273,7 +352,18 @@ impl<'t> Parser<'t> {
 const NUMERIC: &[&str] = &["unsigned", "signed", "zerofill"];
 
 /// What may be before or behind the parentheses of MySQL's types.
-const MODIFIERS: &[&str] = &["unsigned", "signed", "zerofill", "precision", "varying", "byte", "char", "varchar", "character", "varbinary"];
+const MODIFIERS: &[&str] = &[
+    "unsigned",
+    "signed",
+    "zerofill",
+    "precision",
+    "varying",
+    "byte",
+    "char",
+    "varchar",
+    "character",
+    "varbinary",
+];
 
 const ALLOWED: &str = "allowed are boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, \
     date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>, and types of MySQL such as int(10) unsigned, \
@@ -289,7 +379,10 @@ mod tests {
         let names: Vec<_> = fields.iter().map(|f| f.name().as_str()).collect();
         assert_eq!(names, ["id", "a`b", "t", "s", "m", "d"]);
         assert_eq!(fields[1].data_type(), &DataType::Decimal128(10, 2));
-        assert_eq!(fields[5].data_type(), &DataType::Duration(TimeUnit::Microsecond));
+        assert_eq!(
+            fields[5].data_type(),
+            &DataType::Duration(TimeUnit::Microsecond)
+        );
     }
 
     #[test]
@@ -310,7 +403,10 @@ mod tests {
             ("double precision unsigned", DataType::Float64),
             ("datetime", DataType::Timestamp(micros, None)),
             ("datetime(6) NULL", DataType::Timestamp(micros, None)),
-            ("timestamp(3)", DataType::Timestamp(micros, Some("UTC".into()))),
+            (
+                "timestamp(3)",
+                DataType::Timestamp(micros, Some("UTC".into())),
+            ),
             ("time(6)", DataType::Time64(TimeUnit::Nanosecond)),
             ("year(4)", DataType::Int32),
             ("varchar(20) COMMENT 'it''s \\' (x), y'", DataType::Utf8),
@@ -330,7 +426,8 @@ mod tests {
             ("bit(1)", DataType::Boolean),
             ("bit(8)", DataType::Binary),
         ] {
-            let fields = parse(&format!("`a` {text}, b array<int(11)>")).unwrap_or_else(|error| panic!("{text}: {error}"));
+            let fields = parse(&format!("`a` {text}, b array<int(11)>"))
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(fields[0].data_type(), &expected, "{text}");
             assert_eq!(fields.len(), 2, "{text}");
         }

@@ -15,18 +15,33 @@ use crate::options::Options;
 /// values of both; without such a type, that is an error.
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
     let columns = values.as_any().downcast_ref::<StructArray>();
-    let key = columns.and_then(|columns| columns.column_by_name("key")).map(|_| "key".to_owned());
-    let options = Options { schema: None, fields: Some(["column_types", "before", "after"].map(String::from).to_vec()), key, ..options };
+    let key = columns
+        .and_then(|columns| columns.column_by_name("key"))
+        .map(|_| "key".to_owned());
+    let options = Options {
+        schema: None,
+        fields: Some(
+            ["column_types", "before", "after"]
+                .map(String::from)
+                .to_vec(),
+        ),
+        key,
+        ..options
+    };
     let mut fields: Vec<(String, DataType)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     Decoder::new(options)?.declared_types(values, |name, declared, value| {
         if name.contains('\0') {
-            return Err(format!("infer_schema: column {} has U+0000 in its name, which no schema can have", excerpt(name)));
+            return Err(format!(
+                "infer_schema: column {} has U+0000 in its name, which no schema can have",
+                excerpt(name)
+            ));
         }
         let inferred = infer(declared, value);
         let known = places.get(name).and_then(|place| fields.get_mut(*place));
         if let Some((_, known)) = known {
-            *known = common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?;
+            *known =
+                common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?;
             return Ok(());
         }
         places.insert(name.to_owned(), fields.len());
@@ -34,15 +49,32 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
         Ok(())
     })?;
     if fields.is_empty() {
-        return Err("infer_schema: no message of these databases and tables declares its columns' types".to_owned().into());
+        return Err(
+            "infer_schema: no message of these databases and tables declares its columns' types"
+                .to_owned()
+                .into(),
+        );
     }
-    let or_utf8 = |data_type| if data_type == DataType::Null { DataType::Utf8 } else { data_type };
-    Ok(Schema::new(fields.into_iter().map(|(name, data_type)| Field::new(name, or_utf8(data_type), true)).collect::<Vec<_>>()))
+    let or_utf8 = |data_type| {
+        if data_type == DataType::Null {
+            DataType::Utf8
+        } else {
+            data_type
+        }
+    };
+    Ok(Schema::new(
+        fields
+            .into_iter()
+            .map(|(name, data_type)| Field::new(name, or_utf8(data_type), true))
+            .collect::<Vec<_>>(),
+    ))
 }
 
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     let (name, one, other) = (excerpt(name), spell(one), spell(other));
-    format!("infer_schema: column {name} is both {one} and {other}; name one table by database and table")
+    format!(
+        "infer_schema: column {name} is both {one} and {other}; name one table by database and table"
+    )
 }
 
 /// Returns the type that holds the values of both, if there is one.
@@ -50,18 +82,29 @@ fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     if one == other {
         return Some(one.clone());
     }
-    let integers = [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64];
+    let integers = [
+        DataType::Int8,
+        DataType::Int16,
+        DataType::Int32,
+        DataType::Int64,
+    ];
     let rank = |data_type| integers.iter().position(|integer| integer == data_type);
     if let (Some(a), Some(b)) = (rank(one), rank(other)) {
         return integers.get(a.max(b)).cloned();
     }
     if let (Some((whole_a, scale_a)), Some((whole_b, scale_b))) = (digits(one), digits(other)) {
         let (whole, scale) = (whole_a.max(whole_b), scale_a.max(scale_b));
-        return Some(if whole + scale <= 38 { DataType::Decimal128(whole + scale, scale as i8) } else { DataType::Utf8 });
+        return Some(if whole + scale <= 38 {
+            DataType::Decimal128(whole + scale, scale as i8)
+        } else {
+            DataType::Utf8
+        });
     }
     match (one, other) {
         (DataType::Null, known) | (known, DataType::Null) => Some(known.clone()),
-        (DataType::Float32, DataType::Float64) | (DataType::Float64, DataType::Float32) => Some(DataType::Float64),
+        (DataType::Float32, DataType::Float64) | (DataType::Float64, DataType::Float32) => {
+            Some(DataType::Float64)
+        }
         (DataType::Binary, _) | (_, DataType::Binary) => None,
         (DataType::Utf8, _) | (_, DataType::Utf8) => Some(DataType::Utf8),
         _ => None,

@@ -67,10 +67,17 @@ const MAX_FAILURES: u8 = 4;
 /// Maximum number of templates.
 const MAX_TEMPLATES: usize = 1 << 14;
 
-#[allow(clippy::indexing_slicing, reason = "slots come from `slot` and hold the numbers of these templates")]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "slots come from `slot` and hold the numbers of these templates"
+)]
 impl Templates {
     pub fn new() -> Self {
-        Templates { credit: INITIAL_CREDIT, slots: vec![Slot::default(); SLOT_COUNT], ..Templates::default() }
+        Templates {
+            credit: INITIAL_CREDIT,
+            slots: vec![Slot::default(); SLOT_COUNT],
+            ..Templates::default()
+        }
     }
 
     /// Drops all templates, because the ids they hold are no longer valid.
@@ -80,12 +87,18 @@ impl Templates {
 
     /// The envelope shared by the messages of a template.
     pub fn envelope(&self, template: usize) -> Option<&TableEnvelope> {
-        self.templates.get(template).map(|template| &template.envelope)
+        self.templates
+            .get(template)
+            .map(|template| &template.envelope)
     }
 
     /// The slot of a message's table, if it has templates.
     #[inline]
-    pub fn find(&mut self, message: &Incoming<'_>, dialect: Option<&'static Dialect>) -> Option<usize> {
+    pub fn find(
+        &mut self,
+        message: &Incoming<'_>,
+        dialect: Option<&'static Dialect>,
+    ) -> Option<usize> {
         if self.bypass > 0 {
             self.bypass -= 1;
             return None;
@@ -93,7 +106,12 @@ impl Templates {
         if self.templates.is_empty() {
             return None;
         }
-        let known = || self.prefixes.iter().find(|(known, _)| prefix(message.text) == Some(*known)).map(|(_, dialect)| *dialect);
+        let known = || {
+            self.prefixes
+                .iter()
+                .find(|(known, _)| prefix(message.text) == Some(*known))
+                .map(|(_, dialect)| *dialect)
+        };
         let slot = self.slot(message.text, dialect.or_else(known)?);
         (self.slots[slot].templates != [0; Slot::CAPACITY]).then_some(slot)
     }
@@ -108,9 +126,14 @@ impl Templates {
         payloads: &Payloads<'_>,
     ) -> bool {
         for at in 0..Slot::CAPACITY {
-            let Some(number) = usize::from(self.slots[slot].templates[at]).checked_sub(1) else { continue };
+            let Some(number) = usize::from(self.slots[slot].templates[at]).checked_sub(1) else {
+                continue;
+            };
             let template = &mut self.templates[number];
-            if template.read(number, message, batch, events, payloads, &mut self.buffers).is_some() {
+            if template
+                .read(number, message, batch, events, payloads, &mut self.buffers)
+                .is_some()
+            {
                 let is_first_match = !std::mem::replace(&mut template.has_matched, true);
                 self.record_match(slot, at, is_first_match);
                 batch.metrics.templated += 1;
@@ -141,7 +164,13 @@ impl Templates {
     }
 
     /// Learns a template from the message that the ordinary reader has just read, if the budget allows it.
-    pub fn learn<'a>(&mut self, message: &Incoming<'a>, dialect: &'static Dialect, batch: &mut Batch<'_>, events: &mut Events<'a, '_, '_>) {
+    pub fn learn<'a>(
+        &mut self,
+        message: &Incoming<'a>,
+        dialect: &'static Dialect,
+        batch: &mut Batch<'_>,
+        events: &mut Events<'a, '_, '_>,
+    ) {
         if dialect.template.is_none() || !message.text.starts_with('{') {
             return;
         }
@@ -156,16 +185,29 @@ impl Templates {
         }
         entry.unmatched += 1;
         self.credit -= TEMPLATE_COST;
-        let Some(row) = events.rows.last().filter(|row| row.fault.is_none() && row.op.is_row_change()) else { return };
-        let (op, Some(envelope)) = (row.op, events.envelope_of(row).cloned()) else { return };
+        let Some(row) = events
+            .rows
+            .last()
+            .filter(|row| row.fault.is_none() && row.op.is_row_change())
+        else {
+            return;
+        };
+        let (op, Some(envelope)) = (row.op, events.envelope_of(row).cloned()) else {
+            return;
+        };
         let count = row.index + 1;
         let passes = batch.passes(op, &envelope);
-        let Some(mut template) = learn(message, dialect, op, &envelope, batch.plan, events) else { return };
+        let Some(mut template) = learn(message, dialect, op, &envelope, batch.plan, events) else {
+            return;
+        };
         // Verifies the template against its own message; this scan's rows are discarded.
         events.sources.push(Source::default());
         let found = template.scan(message, batch, events, &mut self.buffers);
         let source = events.sources.pop();
-        if found != Some(op) || source.as_ref() != Some(&envelope.source) || self.buffers.count() != count {
+        if found != Some(op)
+            || source.as_ref() != Some(&envelope.source)
+            || self.buffers.count() != count
+        {
             return;
         }
         template.passes = passes;
@@ -173,7 +215,9 @@ impl Templates {
         let slot = &mut self.slots[slot];
         slot.templates.rotate_right(1);
         slot.templates[0] = self.templates.len() as u16;
-        if let Some(prefix) = prefix(message.text).filter(|prefix| self.prefixes.iter().all(|(known, _)| known != prefix)) {
+        if let Some(prefix) = prefix(message.text)
+            .filter(|prefix| self.prefixes.iter().all(|(known, _)| known != prefix))
+        {
             self.prefixes.push((prefix, dialect));
         }
     }
@@ -181,14 +225,19 @@ impl Templates {
 
 /// The first 8 bytes of a message.
 fn prefix(text: &str) -> Option<u64> {
-    text.as_bytes().first_chunk::<8>().map(|prefix| u64::from_le_bytes(*prefix))
+    text.as_bytes()
+        .first_chunk::<8>()
+        .map(|prefix| u64::from_le_bytes(*prefix))
 }
 
 impl Templates {
     /// The slot of a message's table.
     fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
         let bytes = text.as_bytes();
-        let name = self.name_start(bytes, dialect).and_then(|name| bytes.get(name..)).unwrap_or_default();
+        let name = self
+            .name_start(bytes, dialect)
+            .and_then(|name| bytes.get(name..))
+            .unwrap_or_default();
         (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOT_COUNT
     }
 
@@ -206,19 +255,32 @@ impl Templates {
 
     #[inline]
     fn name_distances(&mut self, dialect: &'static Dialect) -> Option<&mut [usize; 2]> {
-        let known = self.name_distances.iter().position(|(known, _)| std::ptr::eq(*known, dialect));
+        let known = self
+            .name_distances
+            .iter()
+            .position(|(known, _)| std::ptr::eq(*known, dialect));
         let at = known.unwrap_or_else(|| {
             self.name_distances.push((dialect, [0; 2]));
             self.name_distances.len() - 1
         });
-        self.name_distances.get_mut(at).map(|(_, distances)| distances)
+        self.name_distances
+            .get_mut(at)
+            .map(|(_, distances)| distances)
     }
 }
 
 /// The position of the table's name, if its distance from the message's start or end is the same as last time.
 #[inline]
-fn cached_name_start(bytes: &[u8], place: Place, [from_start, from_end]: [usize; 2]) -> Option<usize> {
-    let is_name = |name: &usize| bytes.get(..*name).is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX));
+fn cached_name_start(
+    bytes: &[u8],
+    place: Place,
+    [from_start, from_end]: [usize; 2],
+) -> Option<usize> {
+    let is_name = |name: &usize| {
+        bytes
+            .get(..*name)
+            .is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX))
+    };
     let from_start = || Some(from_start).filter(is_name);
     let from_end = || bytes.len().checked_sub(from_end).filter(is_name);
     match place {
@@ -252,5 +314,10 @@ impl Place {
 fn name_start_in(bytes: &[u8], start: usize, length: usize) -> Option<usize> {
     let window = bytes.get(start..bytes.len().min(start + length))?;
     let at = FINDER.find(window).map(|at| at + TABLE_KEY.len());
-    at.or_else(|| SUFFIX_FINDER.find(window).map(|at| at + TABLE_KEY_SUFFIX.len())).map(|at| start + at)
+    at.or_else(|| {
+        SUFFIX_FINDER
+            .find(window)
+            .map(|at| at + TABLE_KEY_SUFFIX.len())
+    })
+    .map(|at| start + at)
 }

@@ -6,7 +6,9 @@
 
 use std::borrow::Cow;
 
-use super::row_image::{Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span};
+use super::row_image::{
+    Cell, Env, Exact, KeyLiteral, RowPlan, Span, WalkResult, push_value, record_span,
+};
 use super::scalar::plain_string;
 use crate::dialect::OldValue;
 use crate::dialect::spec::MayBeEmpty;
@@ -31,7 +33,11 @@ const VARYING_MEMBERS: [&str; 4] = ["v", "null", "updated", "origin_val"];
 
 impl Elements {
     /// Learns the columns of an array, with their names.
-    pub fn learn(array: &str, may_be_empty: MayBeEmpty, events: &mut Events<'_, '_, '_>) -> Option<(Elements, Vec<(KeyLiteral, NameId)>)> {
+    pub fn learn(
+        array: &str,
+        may_be_empty: MayBeEmpty,
+        events: &mut Events<'_, '_, '_>,
+    ) -> Option<(Elements, Vec<(KeyLiteral, NameId)>)> {
         let (mut all, mut cells) = (Vec::new(), Vec::new());
         let mut cursor = Cursor::new(array, true);
         let mut elements = cursor.array().ok()?;
@@ -39,10 +45,16 @@ impl Elements {
         while cursor.next_element(&mut elements).ok()? {
             let sample = SampleElement::read(&mut cursor)?;
             let literal = Exact::new(array.get(start..sample.end)?.as_bytes());
-            all.push(Element { literal, may_be_empty: may_be_empty(sample.declared.as_deref()) });
+            all.push(Element {
+                literal,
+                may_be_empty: may_be_empty(sample.declared.as_deref()),
+            });
             let mut name = Cursor::new(sample.name, true);
             let text = name.text().ok()?;
-            cells.push((KeyLiteral::new(cells.len(), sample.name, text.raw.len()), events.keys.intern(text).ok()?));
+            cells.push((
+                KeyLiteral::new(cells.len(), sample.name, text.raw.len()),
+                events.keys.intern(text).ok()?,
+            ));
             start = cursor.at();
         }
         Some((Elements(all), cells))
@@ -65,13 +77,21 @@ impl Elements {
             let (values, end) = ElementValues::read(element.literal.eat(text, at)?, env)?;
             after.push(plan, (index, cell), values.after(), env)?;
             if let Some(before) = &mut before {
-                before.push(plan, (index, cell), values.before(text, element.may_be_empty), env)?;
+                before.push(
+                    plan,
+                    (index, cell),
+                    values.before(text, element.may_be_empty),
+                    env,
+                )?;
             }
             at = end;
         }
         after.end_row(plan)?;
         before.map_or(Some(()), |before| before.end_row(plan))?;
-        (text.get(at) == Some(&b']')).then_some(WalkResult { end: at + 1, is_complete: true })
+        (text.get(at) == Some(&b']')).then_some(WalkResult {
+            end: at + 1,
+            is_complete: true,
+        })
     }
 }
 
@@ -114,7 +134,11 @@ impl<'t> SampleElement<'t> {
             }
             last = cursor.at();
         }
-        Some(SampleElement { name: name?, declared, end: end.unwrap_or(last) })
+        Some(SampleElement {
+            name: name?,
+            declared,
+            end: end.unwrap_or(last),
+        })
     }
 }
 
@@ -158,7 +182,12 @@ impl ElementValues {
 
     /// Reads the remaining members in any order; `seen` are those already read.
     #[inline(never)]
-    fn read_unordered(mut self, mut at: usize, mut seen: u8, env: &Env<'_>) -> Option<(ElementValues, usize)> {
+    fn read_unordered(
+        mut self,
+        mut at: usize,
+        mut seen: u8,
+        env: &Env<'_>,
+    ) -> Option<(ElementValues, usize)> {
         let text = env.text.as_bytes();
         loop {
             let rest = text.get(at..)?;
@@ -192,7 +221,9 @@ impl ElementValues {
 
     #[inline]
     fn before(&self, text: &[u8], may_be_empty: bool) -> Option<ValueRange> {
-        let is_empty = self.origin.map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
+        let is_empty = self
+            .origin
+            .map(|(start, end)| end - start == 2 && text.get(start) == Some(&b'"'));
         match OldValue::of(is_empty, self.updated, || may_be_empty) {
             OldValue::Null => None,
             OldValue::Unchanged => self.after(),
@@ -203,7 +234,11 @@ impl ElementValues {
 
 /// Stores the range of the value at `at`, unless it is null, and returns its end.
 #[inline]
-pub(super) fn read_range(at: usize, range: &mut Option<ValueRange>, env: &Env<'_>) -> Option<usize> {
+pub(super) fn read_range(
+    at: usize,
+    range: &mut Option<ValueRange>,
+    env: &Env<'_>,
+) -> Option<usize> {
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
@@ -245,15 +280,26 @@ impl ImageWriter<'_> {
 
     /// Appends a value of the row, or null.
     #[inline]
-    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
-    pub fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), value: Option<ValueRange>, env: &Env<'_>) -> Option<()> {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "cells know the columns of the table"
+    )]
+    pub fn push(
+        &mut self,
+        plan: &RowPlan,
+        (index, cell): (usize, &Cell),
+        value: Option<ValueRange>,
+        env: &Env<'_>,
+    ) -> Option<()> {
         let (start, end) = value.unwrap_or_default();
         record_span(&mut self.spans, index, start, end);
         match (&mut *self.images, value) {
             (Images::Table(_), _) if cell.converter.is_none() => {}
             (_, Some(_)) if plan.has_unread_object(start, env) => return None,
             (Images::None, _) => {}
-            (Images::Table(table), Some(_)) => drop(plan.cell(cell, start, &mut table.columns, env)?),
+            (Images::Table(table), Some(_)) => {
+                plan.cell(cell, start, &mut table.columns, env)?;
+            }
             (Images::Table(table), None) => table.columns[cell.column()?].push_nulls(1),
             (Images::Map(map), Some(_)) => drop(push_value(start, map, env)?),
             (Images::Map(map), None) => map.values.push_nulls(1),

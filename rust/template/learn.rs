@@ -49,7 +49,9 @@ pub(super) fn learn(
     plan: &Plan,
     events: &mut Events<'_, '_, '_>,
 ) -> Option<Template> {
-    let Incoming { text, is_detected, .. } = *message;
+    let Incoming {
+        text, is_detected, ..
+    } = *message;
     let spec = dialect.template?;
     let compares_types = events.needs.types;
     let (segments, types) = (Vec::new(), ("", Vec::new()));
@@ -91,8 +93,14 @@ pub(super) fn learn(
         elements,
         is_flat,
         operations: builder.operations,
-        types: (Exact::new(exact.as_bytes()), ExpectedKeys::new(types.into_iter().map(|literal| (literal, ())).collect())),
-        envelope: TableEnvelope { envelope: envelope.shared(), primary_key: events.primary_key_of(envelope).map(Into::into) },
+        types: (
+            Exact::new(exact.as_bytes()),
+            ExpectedKeys::new(types.into_iter().map(|literal| (literal, ())).collect()),
+        ),
+        envelope: TableEnvelope {
+            envelope: envelope.shared(),
+            primary_key: events.primary_key_of(envelope).map(Into::into),
+        },
         passes: false,
         are_updates,
         has_matched: false,
@@ -116,7 +124,12 @@ impl<'t> TemplateBuilder<'t> {
     }
 
     /// Splits a message that is a row itself.
-    fn flat(&mut self, cursor: &mut Cursor<'t>, classify: fn(&str) -> FlatMember, events: &mut Events<'_, '_, '_>) -> Option<()> {
+    fn flat(
+        &mut self,
+        cursor: &mut Cursor<'t>,
+        classify: fn(&str) -> FlatMember,
+        events: &mut Events<'_, '_, '_>,
+    ) -> Option<()> {
         let mut has_mark = false;
         let mut seen = HashSet::new();
         let mut members = cursor.object().ok()?;
@@ -135,56 +148,106 @@ impl<'t> TemplateBuilder<'t> {
                 member @ (FlatMember::Column | FlatMember::Mark) => {
                     let literal = KeyLiteral::new(self.flat_names.len(), key, name.raw.len());
                     let id = events.keys.intern(name).ok()?;
-                    has_mark |= matches!(member, FlatMember::Mark) && events.keys.column(id).is_none();
+                    has_mark |=
+                        matches!(member, FlatMember::Mark) && events.keys.column(id).is_none();
                     self.flat_names.push((literal, id));
                     self.placeholder(cursor, Placeholder::Value)?;
                 }
-                FlatMember::Placeholder(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => {
+                FlatMember::Placeholder(
+                    placeholder @ (Placeholder::Operation | Placeholder::Text(_)),
+                ) if first == b'"' => self.placeholder(cursor, placeholder)?,
+                FlatMember::Placeholder(placeholder @ Placeholder::Integer(_)) if is_number => {
                     self.placeholder(cursor, placeholder)?
                 }
-                FlatMember::Placeholder(placeholder @ Placeholder::Integer(_)) if is_number => self.placeholder(cursor, placeholder)?,
-                FlatMember::Placeholder(Placeholder::Deleted) if first != b'n' => self.placeholder(cursor, Placeholder::Deleted)?,
+                FlatMember::Placeholder(Placeholder::Deleted) if first != b'n' => {
+                    self.placeholder(cursor, Placeholder::Deleted)?
+                }
                 // Not requested, but only text or a number keeps the message valid.
-                FlatMember::Placeholder(Placeholder::Any) if first == b'"' => self.placeholder(cursor, Placeholder::Text(|_, _| true))?,
-                FlatMember::Placeholder(Placeholder::Any) if is_number => self.placeholder(cursor, Placeholder::Integer(|_, _| {}))?,
-                FlatMember::Same | FlatMember::Placeholder(Placeholder::Any) => cursor.skip().ok()?,
+                FlatMember::Placeholder(Placeholder::Any) if first == b'"' => {
+                    self.placeholder(cursor, Placeholder::Text(|_, _| true))?
+                }
+                FlatMember::Placeholder(Placeholder::Any) if is_number => {
+                    self.placeholder(cursor, Placeholder::Integer(|_, _| {}))?
+                }
+                FlatMember::Same | FlatMember::Placeholder(Placeholder::Any) => {
+                    cursor.skip().ok()?
+                }
                 FlatMember::Placeholder(Placeholder::Deleted) => return None,
                 FlatMember::Placeholder(_) if first == b'n' => cursor.skip().ok()?,
                 // With a value of another kind, the ordinary reader may take the field from another member.
                 FlatMember::Placeholder(_) | FlatMember::Unclear => return None,
             }
         }
-        let says_op = |segment: &Segment| matches!(segment.placeholder, Placeholder::Operation | Placeholder::Deleted);
+        let says_op = |segment: &Segment| {
+            matches!(
+                segment.placeholder,
+                Placeholder::Operation | Placeholder::Deleted
+            )
+        };
         (!has_mark || self.segments.iter().any(says_op)).then_some(())
     }
 
-    fn member(&mut self, cursor: &mut Cursor<'t>, path: &str, name: &str, depth: u32) -> Option<()> {
+    fn member(
+        &mut self,
+        cursor: &mut Cursor<'t>,
+        path: &str,
+        name: &str,
+        depth: u32,
+    ) -> Option<()> {
         let first = cursor.peek()?;
         let start = cursor.at();
         let inner = self.inner_path(path);
-        let placeholder = self.spec.placeholders.iter().find(|(member, _)| *member == inner).map(|(_, placeholder)| *placeholder);
+        let placeholder = self
+            .spec
+            .placeholders
+            .iter()
+            .find(|(member, _)| *member == inner)
+            .map(|(_, placeholder)| *placeholder);
         if self.is_detected && path == name && matches!(placeholder, Some(Placeholder::Operation)) {
-            self.operations = cursor.clone().text().ok().and_then(|operation| texts_like(name, operation.raw));
+            self.operations = cursor
+                .clone()
+                .text()
+                .ok()
+                .and_then(|operation| texts_like(name, operation.raw));
         }
         match placeholder {
-            Some(Placeholder::DeclaredTypes) if first == b'{' && self.compares_types => self.types(cursor),
-            Some(Placeholder::DeclaredTypes | Placeholder::Object) if first == b'{' => self.placeholder(cursor, Placeholder::Object),
-            Some(placeholder @ (Placeholder::After | Placeholder::Before)) => self.rows(cursor, placeholder),
+            Some(Placeholder::DeclaredTypes) if first == b'{' && self.compares_types => {
+                self.types(cursor)
+            }
+            Some(Placeholder::DeclaredTypes | Placeholder::Object) if first == b'{' => {
+                self.placeholder(cursor, Placeholder::Object)
+            }
+            Some(placeholder @ (Placeholder::After | Placeholder::Before)) => {
+                self.rows(cursor, placeholder)
+            }
             Some(placeholder @ Placeholder::Columns(may_be_empty)) if first == b'[' => {
                 self.placeholder(cursor, placeholder)?;
                 self.elements = Some((self.text.get(start..self.literal_start)?, may_be_empty));
                 Some(())
             }
-            Some(placeholder @ (Placeholder::Operation | Placeholder::Text(_))) if first == b'"' => self.placeholder(cursor, placeholder),
-            Some(placeholder @ (Placeholder::Integer(_) | Placeholder::Digits(_))) if first.is_ascii_digit() || first == b'-' => {
+            Some(placeholder @ (Placeholder::Operation | Placeholder::Text(_)))
+                if first == b'"' =>
+            {
+                self.placeholder(cursor, placeholder)
+            }
+            Some(placeholder @ (Placeholder::Integer(_) | Placeholder::Digits(_)))
+                if first.is_ascii_digit() || first == b'-' =>
+            {
                 self.placeholder(cursor, placeholder)
             }
             Some(Placeholder::Any) => self.placeholder(cursor, Placeholder::Any),
             // Null, or a value that the ordinary reader takes for null: part of the literal.
             Some(_) => cursor.skip().ok(),
-            None if first == b'{' && depth > 0 && self.has_placeholders(path) => self.object(cursor, &format!("{path}."), depth - 1),
+            None if first == b'{' && depth > 0 && self.has_placeholders(path) => {
+                self.object(cursor, &format!("{path}."), depth - 1)
+            }
             // Only top-level members are known to be unread.
-            None if path != name || (self.spec.members)().contains(&name) || is_mark_of_other(name, self.dialect) => cursor.skip().ok(),
+            None if path != name
+                || (self.spec.members)().contains(&name)
+                || is_mark_of_other(name, self.dialect) =>
+            {
+                cursor.skip().ok()
+            }
             None => self.placeholder(cursor, Placeholder::Any),
         }
     }
@@ -192,32 +255,57 @@ impl<'t> TemplateBuilder<'t> {
     /// Whether all messages with these members are updates, if known before their rows are read: some producers write a member for
     /// the changes in updates only.
     fn are_updates(&self, op: Op) -> Option<bool> {
-        let position =
-            |is_placeholder: fn(&Placeholder) -> bool| self.segments.iter().position(|segment| is_placeholder(&segment.placeholder));
-        let rows = position(|placeholder| matches!(placeholder, Placeholder::After | Placeholder::Before))?;
-        let is_known = position(|placeholder| matches!(placeholder, Placeholder::Operation))? < rows && self.spec.before == Before::Changes;
-        let has_before_placeholder = position(|placeholder| matches!(placeholder, Placeholder::Before)).is_some();
+        let position = |is_placeholder: fn(&Placeholder) -> bool| {
+            self.segments
+                .iter()
+                .position(|segment| is_placeholder(&segment.placeholder))
+        };
+        let rows = position(|placeholder| {
+            matches!(placeholder, Placeholder::After | Placeholder::Before)
+        })?;
+        let is_known = position(|placeholder| matches!(placeholder, Placeholder::Operation))?
+            < rows
+            && self.spec.before == Before::Changes;
+        let has_before_placeholder =
+            position(|placeholder| matches!(placeholder, Placeholder::Before)).is_some();
         (is_known && (self.has_before || !has_before_placeholder)).then_some(op == Op::Update)
     }
 
     /// Whether an object contains placeholders.
     fn has_placeholders(&self, path: &str) -> bool {
         let inner = self.inner_path(path);
-        let is_within = |member: &str| member.strip_prefix(inner).is_some_and(|rest| rest.starts_with('.'));
-        self.spec.wrapper == Some(path) || self.spec.placeholders.iter().any(|(member, _)| is_within(member))
+        let is_within = |member: &str| {
+            member
+                .strip_prefix(inner)
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        self.spec.wrapper == Some(path)
+            || self
+                .spec
+                .placeholders
+                .iter()
+                .any(|(member, _)| is_within(member))
     }
 
     /// The path of a member within the wrapper, if it is in one.
     fn inner_path<'p>(&self, path: &'p str) -> &'p str {
-        let within = self.spec.wrapper.and_then(|wrapper| path.strip_prefix(wrapper));
-        within.and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
+        let within = self
+            .spec
+            .wrapper
+            .and_then(|wrapper| path.strip_prefix(wrapper));
+        within
+            .and_then(|rest| rest.strip_prefix('.'))
+            .unwrap_or(path)
     }
 
     /// Ends the current literal and skips the value in the placeholder.
     fn placeholder(&mut self, cursor: &mut Cursor<'t>, placeholder: Placeholder) -> Option<()> {
         cursor.peek();
         let literal = Exact::new(self.text.get(self.literal_start..cursor.at())?.as_bytes());
-        self.segments.push(Segment { literal, placeholder });
+        self.segments.push(Segment {
+            literal,
+            placeholder,
+        });
         cursor.skip().ok()?;
         self.literal_start = cursor.at();
         Some(())
@@ -266,7 +354,11 @@ impl<'t> TemplateBuilder<'t> {
             }
             inner.skip().ok()?;
             let entry = self.text.get(start..inner.at())?;
-            literals.push(KeyLiteral::new(literals.len(), entry.trim_start_matches(','), name.raw.len()));
+            literals.push(KeyLiteral::new(
+                literals.len(),
+                entry.trim_start_matches(','),
+                name.raw.len(),
+            ));
             start = inner.at();
         }
         (!literals.is_empty()).then_some(())
@@ -276,7 +368,9 @@ impl<'t> TemplateBuilder<'t> {
 /// Whether a message is a row itself.
 fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
     let mut cursor = Cursor::new(text, true);
-    let Ok(mut members) = cursor.object() else { return false };
+    let Ok(mut members) = cursor.object() else {
+        return false;
+    };
     let mut found = false;
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         match classify(name.raw) {
@@ -300,26 +394,58 @@ fn names(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, 
         cursor.peek();
         let start = cursor.at();
         let name = cursor.key().ok()?;
-        names.push((KeyLiteral::new(names.len(), cursor.since(start), name.raw.len()), events.keys.intern(name).ok()?));
+        names.push((
+            KeyLiteral::new(names.len(), cursor.since(start), name.raw.len()),
+            events.keys.intern(name).ok()?,
+        ));
         cursor.skip().ok()?;
     }
     Some(names)
 }
 
 /// Plan of a row with these names.
-#[allow(clippy::indexing_slicing, reason = "names know the columns of the plan's table")]
-fn row_plan(names: Vec<(KeyLiteral, NameId)>, envelope: &Envelope<'_>, plan: &Plan, events: &Events<'_, '_, '_>) -> Option<RowPlan> {
+#[allow(
+    clippy::indexing_slicing,
+    reason = "names know the columns of the plan's table"
+)]
+fn row_plan(
+    names: Vec<(KeyLiteral, NameId)>,
+    envelope: &Envelope<'_>,
+    plan: &Plan,
+    events: &Events<'_, '_, '_>,
+) -> Option<RowPlan> {
     let mut columns = vec![0; plan.width()];
     let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
-    ids.iter().filter_map(|id| events.keys.column(*id)).for_each(|column| columns[column] += 1);
+    ids.iter()
+        .filter_map(|id| events.keys.column(*id))
+        .for_each(|column| columns[column] += 1);
     // Two names for one column, or two spellings of one name, are left to the ordinary reader.
     if names.is_empty() || ids.len() < names.len() || columns.iter().any(|count| *count > 1) {
         return None;
     }
-    let absent = columns.iter().enumerate().filter(|(_, count)| **count == 0).map(|(column, _)| column).collect();
+    let absent = columns
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count == 0)
+        .map(|(column, _)| column)
+        .collect();
     let cell = |(key, id): (KeyLiteral, NameId)| {
-        let converter = events.keys.column(id).map(|column| plan.columns.converter(column, envelope, events.types));
-        (key, Cell { id, name: events.keys.name(id).into(), converter })
+        let converter = events
+            .keys
+            .column(id)
+            .map(|column| plan.columns.converter(column, envelope, events.types));
+        (
+            key,
+            Cell {
+                id,
+                name: events.keys.name(id).into(),
+                converter,
+            },
+        )
     };
-    Some(RowPlan::new(names.into_iter().map(cell).collect(), absent, envelope))
+    Some(RowPlan::new(
+        names.into_iter().map(cell).collect(),
+        absent,
+        envelope,
+    ))
 }

@@ -92,7 +92,10 @@ impl<T> PerRow<T> {
     }
 
     /// The values of a row; none if the values of no row are recorded.
-    #[allow(clippy::indexing_slicing, reason = "the values of all rows are recorded, or of none")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the values of all rows are recorded, or of none"
+    )]
     fn row(&self, row: usize) -> &[T] {
         if self.ends.is_empty() {
             return &[];
@@ -119,7 +122,9 @@ impl ImageRows {
         if requested.missing {
             if !walked.is_complete || !plan.absent.is_empty() {
                 let start = self.missing.values.len();
-                self.missing.values.extend(plan.missing_columns(walked, &self.seen));
+                self.missing
+                    .values
+                    .extend(plan.missing_columns(walked, &self.seen));
                 self.missing.values.split_at_mut(start).1.sort_unstable();
             }
             self.missing.end_row();
@@ -169,21 +174,32 @@ impl Template {
         let source = events.sources.len();
         // Made in place, which `push` would copy.
         events.sources.resize_with(source + 1, Source::default);
-        let starts = [batch.images[OUT_BEFORE].rows(), batch.images[OUT_AFTER].rows()];
+        let starts = [
+            batch.images[OUT_BEFORE].rows(),
+            batch.images[OUT_AFTER].rows(),
+        ];
         let op = self.scan(message, batch, events, buffers);
-        let matched = op.filter(|_| self.has_same_key(message, events)).map(|op| MatchedMessage {
-            template: self,
-            number,
-            source,
-            op,
-            message,
-            buffers,
-            starts,
-        });
-        let added = matched.filter(|matched| matched.fits(batch.plan, events, payloads)).and_then(|matched| matched.add(batch));
+        let matched = op
+            .filter(|_| self.has_same_key(message, events))
+            .map(|op| MatchedMessage {
+                template: self,
+                number,
+                source,
+                op,
+                message,
+                buffers,
+                starts,
+            });
+        let added = matched
+            .filter(|matched| matched.fits(batch.plan, events, payloads))
+            .and_then(|matched| matched.add(batch));
         if added.is_none() {
             events.sources.truncate(source);
-            batch.images.iter_mut().zip(starts).for_each(|(images, rows)| images.truncate(rows));
+            batch
+                .images
+                .iter_mut()
+                .zip(starts)
+                .for_each(|(images, rows)| images.truncate(rows));
         }
         added
     }
@@ -196,7 +212,11 @@ impl Template {
         events: &mut Events<'a, '_, '_>,
         buffers: &mut Buffers,
     ) -> Option<Op> {
-        if self.spec.lacks_values.is_some_and(|lacks_values| lacks_values(&self.envelope.envelope, message.text)) {
+        if self
+            .spec
+            .lacks_values
+            .is_some_and(|lacks_values| lacks_values(&self.envelope.envelope, message.text))
+        {
             return None;
         }
         buffers.data.clear();
@@ -205,12 +225,21 @@ impl Template {
         buffers.values.clear();
         let plan = batch.plan;
         let maps_before = plan.table.is_none() && plan.has_field(EnvelopeField::Before);
-        let spans = plan.has_field(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
-        let op = if self.spec.ends_with_op { self.op_at_end(message.text) } else { None };
+        let spans =
+            plan.has_field(EnvelopeField::Changed) || maps_before || plan.layout == Layout::Upsert;
+        let op = if self.spec.ends_with_op {
+            self.op_at_end(message.text)
+        } else {
+            None
+        };
         let may_be_update = op.is_none_or(|op| op == Op::Update);
         let mut reader = MessageReader {
             template: self,
-            env: Env { text: message.text, lenient: message.lenient, arena: events.arena },
+            env: Env {
+                text: message.text,
+                lenient: message.lenient,
+                arena: events.arena,
+            },
             requested: Requested {
                 spans: spans && self.passes && may_be_update,
                 missing: batch.wants_missing() && self.passes,
@@ -238,8 +267,14 @@ impl Template {
         if plan.budget.always_fits(message.text.len()) {
             return usize::MAX;
         }
-        let labels = self.envelope.envelope.types.map_or(0, |block| types.label_bytes(block));
-        plan.budget.max_template_rows(message.text.len(), labels).min(message.max_rows)
+        let labels = self
+            .envelope
+            .envelope
+            .types
+            .map_or(0, |block| types.label_bytes(block));
+        plan.budget
+            .max_template_rows(message.text.len(), labels)
+            .min(message.max_rows)
     }
 
     /// The row change in the last bytes: `..."UPDATE"}`.
@@ -250,14 +285,22 @@ impl Template {
 
     /// Whether the message's key has the template's primary key columns.
     fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
-        let Some(names) = self.spec.key_names else { return true };
+        let Some(names) = self.spec.key_names else {
+            return true;
+        };
         events.set_quoting(self.envelope.envelope.quirks.quoting);
         let found = message.key.and_then(|key| names(key, events));
         found.as_deref() == self.envelope.primary_key.as_deref()
     }
 
     /// Compares the declared types, in any order: each exactly once.
-    fn match_types(&self, text: &str, at: usize, seen: &mut SeenKeys, order: &mut Vec<usize>) -> Option<usize> {
+    fn match_types(
+        &self,
+        text: &str,
+        at: usize,
+        seen: &mut SeenKeys,
+        order: &mut Vec<usize>,
+    ) -> Option<usize> {
         let (exact, keys) = &self.types;
         if let Some(end) = exact.eat(text.as_bytes(), at) {
             return Some(end);
@@ -274,12 +317,18 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let template = self.template;
         let text = self.env.text.as_bytes();
         let mut at = 0;
-        for Segment { literal, placeholder } in &template.segments {
+        for Segment {
+            literal,
+            placeholder,
+        } in &template.segments
+        {
             at = self.placeholder(*placeholder, literal.eat(text, at)?)?;
         }
         at = template.tail.eat(text, at)?;
         let rest = text.get(at..)?;
-        rest.iter().all(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).then_some(())
+        rest.iter()
+            .all(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
+            .then_some(())
     }
 
     #[inline]
@@ -302,13 +351,25 @@ impl<'a> MessageReader<'_, '_, 'a> {
             }
             Placeholder::Operation => {
                 let (word, end) = plain_text(text, at)?;
-                if self.template.operations.as_deref().is_some_and(|known| known.iter().all(|known| **known != *word)) {
+                if self
+                    .template
+                    .operations
+                    .as_deref()
+                    .is_some_and(|known| known.iter().all(|known| **known != *word))
+                {
                     return None;
                 }
                 // At the end of the message it has been read.
                 let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
-                let op = self.op.filter(|_| is_read).or_else(|| (self.template.spec.op)(word))?;
-                if self.template.are_updates.is_some_and(|are_updates| are_updates != (op == Op::Update)) {
+                let op = self
+                    .op
+                    .filter(|_| is_read)
+                    .or_else(|| (self.template.spec.op)(word))?;
+                if self
+                    .template
+                    .are_updates
+                    .is_some_and(|are_updates| are_updates != (op == Op::Update))
+                {
                     return None;
                 }
                 self.op = Some(op);
@@ -329,17 +390,26 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 self.is_deleted = is_deleted;
                 Some(end)
             }
-            Placeholder::DeclaredTypes => self.template.match_types(text, at, &mut self.buffers.seen, &mut self.buffers.types),
+            Placeholder::DeclaredTypes => {
+                self.template
+                    .match_types(text, at, &mut self.buffers.seen, &mut self.buffers.types)
+            }
             Placeholder::Object if text.as_bytes().get(at) != Some(&b'{') => None,
             Placeholder::Object | Placeholder::Any => self.env.skip(at),
         }
     }
 
     /// Reads the rows of a placeholder, each with `row`: an array of objects, one object, or null. Returns their end.
-    fn each_row(&mut self, at: usize, mut row: impl FnMut(&mut Self, usize) -> Option<usize>) -> Option<usize> {
+    fn each_row(
+        &mut self,
+        at: usize,
+        mut row: impl FnMut(&mut Self, usize) -> Option<usize>,
+    ) -> Option<usize> {
         let bytes = self.env.text.as_bytes();
         match bytes.get(at)? {
-            b'{' if self.template.spec.empty_is_null && bytes.get(at + 1) == Some(&b'}') => Some(at + 2),
+            b'{' if self.template.spec.empty_is_null && bytes.get(at + 1) == Some(&b'}') => {
+                Some(at + 2)
+            }
             b'{' => row(self, at),
             b'[' if !self.template.spec.has_arrays => None,
             b'[' if bytes.get(at + 1) == Some(&b']') => Some(at + 2),
@@ -385,17 +455,33 @@ impl<'a> MessageReader<'_, '_, 'a> {
     fn before_rows(&mut self, at: usize) -> Option<usize> {
         let (target, _) = self.targets();
         // Some producers write deleted rows here.
-        let is_delete = self.op == Some(Op::Delete) && self.has_data && self.buffers.data.count == 0;
+        let is_delete =
+            self.op == Some(Op::Delete) && self.has_data && self.buffers.data.count == 0;
         if self.template.spec.before == Before::Row || is_delete {
             return self.each_row(at, |reader, at| reader.full_row(at, target, false));
         }
-        if self.has_data { self.merge_changes(at) } else { self.early_changes(at, target) }
+        if self.has_data {
+            self.merge_changes(at)
+        } else {
+            self.early_changes(at, target)
+        }
     }
 
     /// Reads a full row.
     fn full_row(&mut self, at: usize, target: usize, is_data: bool) -> Option<usize> {
-        let MessageReader { template, batch, buffers, env, requested, .. } = self;
-        let rows = if is_data { &mut buffers.data } else { &mut buffers.before };
+        let MessageReader {
+            template,
+            batch,
+            buffers,
+            env,
+            requested,
+            ..
+        } = self;
+        let rows = if is_data {
+            &mut buffers.data
+        } else {
+            &mut buffers.before
+        };
         let spans = requested.spans.then_some(&mut rows.spans.values);
         let walked = match batch.image(target) {
             Images::Table(table) => template.row.read(at, table, &mut rows.seen, env, spans),
@@ -412,7 +498,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let end = self.each_row(at, |reader, at| reader.full_row(at, target, false));
         let rows = &mut self.buffers.before;
         // Entries of maps are in the order of the after image.
-        if end.is_some() && rows.are_complete && (rows.count == 0 || self.batch.plan.table.is_some()) {
+        if end.is_some()
+            && rows.are_complete
+            && (rows.count == 0 || self.batch.plan.table.is_some())
+        {
             return end;
         }
         rows.clear();
@@ -432,21 +521,45 @@ impl<'a> MessageReader<'_, '_, 'a> {
 
     /// Reads a row of changes. The base image, whose rows are as many, has their other values.
     fn merge_row(&mut self, at: usize, target: usize) -> Option<usize> {
-        let MessageReader { template, batch, buffers: Buffers { data: after, before, seen, .. }, env, requested, .. } = self;
+        let MessageReader {
+            template,
+            batch,
+            buffers:
+                Buffers {
+                    data: after,
+                    before,
+                    seen,
+                    ..
+                },
+            env,
+            requested,
+            ..
+        } = self;
         if before.count >= after.count {
             return None;
         }
         let spans = &mut before.spans.values;
         let walked = match batch.image(target) {
-            Images::Table(table) => template.row.merge(at, table, seen, env, requested.spans.then_some(spans)),
-            Images::Map(map) => template.row.merge_map(at, map, after.spans.row(before.count), (seen, spans), env),
+            Images::Table(table) => {
+                template
+                    .row
+                    .merge(at, table, seen, env, requested.spans.then_some(spans))
+            }
+            Images::Map(map) => {
+                template
+                    .row
+                    .merge_map(at, map, after.spans.row(before.count), (seen, spans), env)
+            }
             Images::None => template.row.skip(at, seen, env, Some(spans)),
         }?;
         before.count += 1;
         before.spans.end_row();
         // Only columns that the row after the change lacks too; that row has every name.
         if requested.missing {
-            before.missing.values.extend_from_slice(&template.row.absent);
+            before
+                .missing
+                .values
+                .extend_from_slice(&template.row.absent);
             before.missing.end_row();
         }
         Some(walked.end)
@@ -462,15 +575,38 @@ impl<'a> MessageReader<'_, '_, 'a> {
         };
         self.op = Some(op);
         let (before, after) = self.targets();
-        let MessageReader { template, batch, buffers: Buffers { data, before: old, values, .. }, env, requested, .. } = self;
-        let (target, rows) = if op == Op::Delete { (before, old) } else { (after, data) };
-        let mut writer = ImageWriter { images: batch.image(target), spans: requested.spans.then_some(&mut rows.spans.values) };
+        let MessageReader {
+            template,
+            batch,
+            buffers:
+                Buffers {
+                    data,
+                    before: old,
+                    values,
+                    ..
+                },
+            env,
+            requested,
+            ..
+        } = self;
+        let (target, rows) = if op == Op::Delete {
+            (before, old)
+        } else {
+            (after, data)
+        };
+        let mut writer = ImageWriter {
+            images: batch.image(target),
+            spans: requested.spans.then_some(&mut rows.spans.values),
+        };
         writer.begin_row();
         for (cell, value) in template.row.cells.iter().enumerate().zip(&*values) {
             writer.push(&template.row, cell, *value, env)?;
         }
         writer.end_row(&template.row)?;
-        let walked = WalkResult { end: env.text.len(), is_complete: true };
+        let walked = WalkResult {
+            end: env.text.len(),
+            is_complete: true,
+        };
         rows.end_row(&template.row, walked, *requested)
     }
 
@@ -478,21 +614,44 @@ impl<'a> MessageReader<'_, '_, 'a> {
     fn element_row(&mut self, at: usize) -> Option<usize> {
         let op = self.op?;
         let (before, after) = self.targets();
-        let MessageReader { template, batch, buffers, env, requested, .. } = self;
-        let Buffers { data, before: old, .. } = buffers;
+        let MessageReader {
+            template,
+            batch,
+            buffers,
+            env,
+            requested,
+            ..
+        } = self;
+        let Buffers {
+            data, before: old, ..
+        } = buffers;
         let (images, rows, mut before_row) = match op {
             Op::Delete => (batch.image(before), old, None),
             Op::Update if before != after => {
-                let [before_images, after_images] = batch.images.get_disjoint_mut([before, after]).ok()?;
+                let [before_images, after_images] =
+                    batch.images.get_disjoint_mut([before, after]).ok()?;
                 (after_images, data, Some((before_images, old)))
             }
             _ => (batch.image(after), data, None),
         };
-        let mut after_writer = ImageWriter { images, spans: requested.spans.then_some(&mut rows.spans.values) };
-        let mut before_writer =
-            before_row.as_mut().map(|(images, old)| ImageWriter { images, spans: requested.spans.then_some(&mut old.spans.values) });
-        let walked = template.elements.read(at, &template.row, env, &mut after_writer, before_writer.as_mut())?;
-        before_row.map_or(Some(()), |(_, old)| old.end_row(&template.row, walked, *requested))?;
+        let mut after_writer = ImageWriter {
+            images,
+            spans: requested.spans.then_some(&mut rows.spans.values),
+        };
+        let mut before_writer = before_row.as_mut().map(|(images, old)| ImageWriter {
+            images,
+            spans: requested.spans.then_some(&mut old.spans.values),
+        });
+        let walked = template.elements.read(
+            at,
+            &template.row,
+            env,
+            &mut after_writer,
+            before_writer.as_mut(),
+        )?;
+        before_row.map_or(Some(()), |(_, old)| {
+            old.end_row(&template.row, walked, *requested)
+        })?;
         rows.end_row(&template.row, walked, *requested)?;
         Some(walked.end)
     }
@@ -500,7 +659,9 @@ impl<'a> MessageReader<'_, '_, 'a> {
     /// The operation, if it is consistent with the rows and their target images.
     fn checked_op(&mut self) -> Option<Op> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
-        let op = self.op.filter(|_| is_known && self.deferred.is_none() && self.source.has_times_in_calendar())?;
+        let op = self.op.filter(|_| {
+            is_known && self.deferred.is_none() && self.source.has_times_in_calendar()
+        })?;
         let (data, before) = (self.buffers.data.count, self.buffers.before.count);
         let fits = match op {
             Op::Delete if data > 0 => before == 0 && self.template.spec.has_deletes_in_data,
@@ -509,13 +670,16 @@ impl<'a> MessageReader<'_, '_, 'a> {
             _ => data > 0 && before == 0,
         };
         // The ordinary reader decides on a column that only the changes have.
-        let is_whole = before == 0 || self.buffers.data.are_complete || self.template.spec.before == Before::Row;
+        let is_whole = before == 0
+            || self.buffers.data.are_complete
+            || self.template.spec.before == Before::Row;
         let is_routed = match self.routed_op? {
             Some(routed_op) => routed_op == op,
             None => op != Op::Delete || data == 0,
         };
         let is_missing = self.batch.plan.missing_is_error
-            && !(self.buffers.data.missing.values.is_empty() && self.buffers.before.missing.values.is_empty());
+            && !(self.buffers.data.missing.values.is_empty()
+                && self.buffers.before.missing.values.is_empty());
         (fits && is_whole && is_routed && !is_missing).then_some(op)
     }
 }
@@ -536,16 +700,29 @@ struct MatchedMessage<'r, 'a> {
 impl MatchedMessage<'_, '_> {
     /// Whether the rows are within the budget; if not, the ordinary reader makes the error.
     fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
-        let (count, length, kept) = (self.buffers.count(), self.message.text.len(), &payloads.input.kept);
+        let (count, length, kept) = (
+            self.buffers.count(),
+            self.message.text.len(),
+            &payloads.input.kept,
+        );
         if count <= 1 || !self.template.passes {
             return true;
         }
-        let rows = count * output_rows(self.op, plan.layout, self.buffers.before.count > 0).iter().flatten().count();
+        let rows = count
+            * output_rows(self.op, plan.layout, self.buffers.before.count > 0)
+                .iter()
+                .flatten()
+                .count();
         if kept.is_empty() && plan.budget.rows_always_fit(rows, length) {
             return true;
         }
         let shared = &self.template.envelope;
-        let row = OutputRow::new(self.message.index, self.op, self.op.name(), EnvelopeRef::None);
+        let row = OutputRow::new(
+            self.message.index,
+            self.op,
+            self.op.name(),
+            EnvelopeRef::None,
+        );
         let row = EnvelopeRow {
             row: &row,
             envelope: Some(&shared.envelope),
@@ -554,7 +731,8 @@ impl MatchedMessage<'_, '_> {
             corrupt: None,
             offset: None,
         };
-        let bytes = rows * plan.budget.of_row(&plan.fields, &row, events) + (rows - 1) * kept_bytes(kept, self.message.index);
+        let bytes = rows * plan.budget.of_row(&plan.fields, &row, events)
+            + (rows - 1) * kept_bytes(kept, self.message.index);
         bytes <= plan.budget.bytes(length)
     }
 
@@ -577,7 +755,10 @@ impl MatchedMessage<'_, '_> {
         let has_sources = batch.plan.layout != Layout::Change;
         let is_before = has_sources && batch.images[OUT_BEFORE].rows() > before_start;
         self.complete_images(count, batch);
-        let envelope = EnvelopeRef::Table { table: self.number, source: self.source };
+        let envelope = EnvelopeRef::Table {
+            table: self.number,
+            source: self.source,
+        };
         let types = batch.record_types(&self.buffers.types);
         let output_rows = output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0);
         for index in 0..count {
@@ -588,7 +769,11 @@ impl MatchedMessage<'_, '_> {
             });
             for &(word, with_before, with_after) in output_rows.iter().flatten() {
                 if has_sources {
-                    let (image, start) = if with_before && is_before { (OUT_BEFORE, before_start) } else { (OUT_AFTER, after_start) };
+                    let (image, start) = if with_before && is_before {
+                        (OUT_BEFORE, before_start)
+                    } else {
+                        (OUT_AFTER, after_start)
+                    };
                     batch.add_source(image, start + index);
                 }
                 let missing = self.add_missing(index, with_before, with_after, batch);
@@ -624,8 +809,15 @@ impl MatchedMessage<'_, '_> {
     }
 
     /// Counts a row with images, and appends their missing requested columns in schema order.
-    fn add_missing(&self, row: usize, with_before: bool, with_after: bool, batch: &mut Batch<'_>) -> std::ops::Range<usize> {
-        let [of_before, of_data] = [&self.buffers.before, &self.buffers.data].map(|rows| &rows.missing);
+    fn add_missing(
+        &self,
+        row: usize,
+        with_before: bool,
+        with_after: bool,
+        batch: &mut Batch<'_>,
+    ) -> std::ops::Range<usize> {
+        let [of_before, of_data] =
+            [&self.buffers.before, &self.buffers.data].map(|rows| &rows.missing);
         let missing = &mut batch.missing;
         let start = missing.len();
         batch.image_rows += 1;
@@ -646,7 +838,8 @@ impl MatchedMessage<'_, '_> {
 
     /// Whether both images of each row have the same names.
     fn has_same_names(&self) -> bool {
-        self.buffers.data.are_complete && (self.template.spec.before == Before::Changes || self.buffers.before.are_complete)
+        self.buffers.data.are_complete
+            && (self.template.spec.before == Before::Changes || self.buffers.before.are_complete)
     }
 
     /// The columns of a row whose values differ between the images, of those that both have.
@@ -654,11 +847,18 @@ impl MatchedMessage<'_, '_> {
         let before = SpansByCell::new(self.buffers.before.spans.row(row));
         let after = self.buffers.data.spans.row(row).iter();
         after
-            .filter(move |after| before.get(after.cell).is_some_and(|before| self.differs(before, **after)))
+            .filter(move |after| {
+                before
+                    .get(after.cell)
+                    .is_some_and(|before| self.differs(before, **after))
+            })
             .map(|span| self.template.row.cells.item(span.cell).id)
     }
 
-    #[allow(clippy::string_slice, reason = "spans are of values in the message's text")]
+    #[allow(
+        clippy::string_slice,
+        reason = "spans are of values in the message's text"
+    )]
     fn differs(&self, before: Span, after: Span) -> bool {
         let value = |span: Span| &self.message.text[span.start..span.end];
         !same_values(value(before), value(after))
@@ -666,7 +866,12 @@ impl MatchedMessage<'_, '_> {
 
     /// Whether the key of any row changed.
     fn changes_key(&self, count: usize) -> bool {
-        let key = self.template.envelope.primary_key.as_deref().unwrap_or_default();
+        let key = self
+            .template
+            .envelope
+            .primary_key
+            .as_deref()
+            .unwrap_or_default();
         // A key that MySQL does not allow: the ordinary reader looks its names up.
         if key.len() > MAX_KEY_COLUMNS {
             return true;
@@ -676,11 +881,18 @@ impl MatchedMessage<'_, '_> {
 }
 
 /// The output rows of a change in a layout: word, and whether with the before and after image.
-fn output_rows(op: Op, layout: Layout, has_before: bool) -> [Option<(&'static str, bool, bool)>; 2] {
+fn output_rows(
+    op: Op,
+    layout: Layout,
+    has_before: bool,
+) -> [Option<(&'static str, bool, bool)>; 2] {
     match (layout, op) {
         (Layout::Change, Op::Delete) => [Some((op.name(), true, false)), None],
         (Layout::Change, _) => [Some((op.name(), has_before, true)), None],
-        (Layout::Changelog, Op::Update) => [has_before.then_some((PREIMAGE, true, false)), Some((POSTIMAGE, false, true))],
+        (Layout::Changelog, Op::Update) => [
+            has_before.then_some((PREIMAGE, true, false)),
+            Some((POSTIMAGE, false, true)),
+        ],
         (_, Op::Delete) => [Some(("delete", true, false)), None],
         (_, Op::Update) => [Some(("update", false, true)), None],
         _ => [Some(("insert", false, true)), None],
@@ -690,6 +902,14 @@ fn output_rows(op: Op, layout: Layout, has_before: bool) -> [Option<(&'static st
 /// Reads the deletion flag at `at`, a string or a boolean. Returns it with its end.
 fn deletion_flag(text: &[u8], at: usize) -> Option<(bool, usize)> {
     let rest = text.get(at..)?;
-    let spellings: [(&[u8], bool); 4] = [(b"\"false\"", false), (b"\"true\"", true), (b"false", false), (b"true", true)];
-    spellings.iter().find(|(spelling, _)| rest.starts_with(spelling)).map(|(spelling, is_deleted)| (*is_deleted, at + spelling.len()))
+    let spellings: [(&[u8], bool); 4] = [
+        (b"\"false\"", false),
+        (b"\"true\"", true),
+        (b"false", false),
+        (b"true", true),
+    ];
+    spellings
+        .iter()
+        .find(|(spelling, _)| rest.starts_with(spelling))
+        .map(|(spelling, is_deleted)| (*is_deleted, at + spelling.len()))
 }

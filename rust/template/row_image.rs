@@ -27,8 +27,15 @@ pub(super) struct Exact {
 impl Exact {
     pub fn new(bytes: &[u8]) -> Self {
         let (mut head, mut mask) = ([0; 16], [0; 16]);
-        head.iter_mut().zip(&mut mask).zip(bytes).for_each(|((to, mask), from)| (*to, *mask) = (*from, u8::MAX));
-        Exact { head: u8x16::new(head), mask: u8x16::new(mask), bytes: bytes.into() }
+        head.iter_mut()
+            .zip(&mut mask)
+            .zip(bytes)
+            .for_each(|((to, mask), from)| (*to, *mask) = (*from, u8::MAX));
+        Exact {
+            head: u8x16::new(head),
+            mask: u8x16::new(mask),
+            bytes: bytes.into(),
+        }
     }
 
     /// Returns the end of the literal, if the text has it at `at`.
@@ -45,7 +52,9 @@ impl Exact {
             Some(block) if !self.has_head(*block, FIRST) => false,
             Some(_) if length <= 16 => true,
             // Two blocks that overlap.
-            Some(_) if length <= 32 => rest.get(..length)?.last_chunk::<16>() == self.bytes.last_chunk::<16>(),
+            Some(_) if length <= 32 => {
+                rest.get(..length)?.last_chunk::<16>() == self.bytes.last_chunk::<16>()
+            }
             _ => rest.get(FIRST..)?.starts_with(self.bytes.get(FIRST..)?),
         };
         is_here.then_some(at + length)
@@ -54,7 +63,9 @@ impl Exact {
     /// Whether a block begins like the literal, but for its first bytes.
     #[inline(always)]
     fn has_head(&self, block: [u8; 16], first: usize) -> bool {
-        let same = (u8x16::new(block) & self.mask).simd_eq(self.head).to_bitmask();
+        let same = (u8x16::new(block) & self.mask)
+            .simd_eq(self.head)
+            .to_bitmask();
         same | ((1 << first) - 1) == 0xFFFF
     }
 }
@@ -71,11 +82,17 @@ impl KeyLiteral {
     pub fn new(before: usize, key: &str, name_length: usize) -> Self {
         let separator = if before == 0 { b'{' } else { b',' };
         let bytes: Vec<u8> = std::iter::once(separator).chain(key.bytes()).collect();
-        KeyLiteral { exact: Exact::new(&bytes), name_length }
+        KeyLiteral {
+            exact: Exact::new(&bytes),
+            name_length,
+        }
     }
 
     /// The raw name, with its escapes.
-    #[allow(clippy::indexing_slicing, reason = "the name is between separator, quotes and colon")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the name is between separator, quotes and colon"
+    )]
     fn raw(&self) -> &[u8] {
         &self.exact.bytes[2..2 + self.name_length]
     }
@@ -103,22 +120,43 @@ struct Entry<T> {
 
 impl<T> ExpectedKeys<T> {
     pub fn new(entries: Vec<(KeyLiteral, T)>) -> Self {
-        let entries: Vec<Entry<T>> = entries.into_iter().map(|(key, item)| Entry { key, item }).collect();
-        let names: Vec<_> = entries.iter().map(|entry| [entry.key.raw(), b"\"", &[0; 16]].concat()).collect();
+        let entries: Vec<Entry<T>> = entries
+            .into_iter()
+            .map(|(key, item)| Entry { key, item })
+            .collect();
+        let names: Vec<_> = entries
+            .iter()
+            .map(|entry| [entry.key.raw(), b"\"", &[0; 16]].concat())
+            .collect();
         // The first by which no names share a slot.
         let is_free = |seed: &u64| {
             let mut taken = [false; 256];
-            names.iter().all(|name| taken.get_mut(slot(name, *seed)).is_some_and(|taken| !std::mem::replace(taken, true)))
+            names.iter().all(|name| {
+                taken
+                    .get_mut(slot(name, *seed))
+                    .is_some_and(|taken| !std::mem::replace(taken, true))
+            })
         };
         let seed = (0..16).find(is_free).unwrap_or(0);
         let mut by_slot = Box::new([u16::MAX; 256]);
         for (index, name) in names.iter().enumerate() {
-            if let (Some(slot), Ok(index)) = (by_slot.get_mut(slot(name, seed)), u16::try_from(index)) {
+            if let (Some(slot), Ok(index)) =
+                (by_slot.get_mut(slot(name, seed)), u16::try_from(index))
+            {
                 *slot = index;
             }
         }
-        let by_name = entries.iter().enumerate().map(|(index, entry)| (entry.key.raw().into(), index)).collect();
-        ExpectedKeys { entries, seed, by_slot, by_name }
+        let by_name = entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| (entry.key.raw().into(), index))
+            .collect();
+        ExpectedKeys {
+            entries,
+            seed,
+            by_slot,
+            by_name,
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
@@ -126,7 +164,10 @@ impl<T> ExpectedKeys<T> {
     }
 
     /// The item of a key.
-    #[allow(clippy::indexing_slicing, reason = "indices are those that a visitor of these keys got")]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "indices are those that a visitor of these keys got"
+    )]
     pub fn item(&self, index: usize) -> &T {
         debug_assert!(index < self.entries.len());
         &self.entries[index].item
@@ -156,13 +197,24 @@ impl<T> ExpectedKeys<T> {
 
     /// Walks through an object that has each of these keys at most once.
     #[inline(always)]
-    pub fn walk(&self, text: &[u8], mut at: usize, seen: &mut SeenKeys, visitor: &mut impl Visitor<T>) -> Option<WalkResult> {
+    pub fn walk(
+        &self,
+        text: &[u8],
+        mut at: usize,
+        seen: &mut SeenKeys,
+        visitor: &mut impl Visitor<T>,
+    ) -> Option<WalkResult> {
         for (index, entry) in self.entries.iter().enumerate() {
-            let Some(value) = entry.key.exact.eat(text, at) else { return self.walk_unordered(text, at, index, seen, visitor) };
+            let Some(value) = entry.key.exact.eat(text, at) else {
+                return self.walk_unordered(text, at, index, seen, visitor);
+            };
             at = visitor.visit(index, &entry.item, value)?;
         }
         let is_end = text.get(at) == Some(&b'}');
-        is_end.then_some(WalkResult { end: at + 1, is_complete: true })
+        is_end.then_some(WalkResult {
+            end: at + 1,
+            is_complete: true,
+        })
     }
 
     /// Walks the rest of an object, from the separator after the `from` keys that were in order.
@@ -186,7 +238,10 @@ impl<T> ExpectedKeys<T> {
             };
             if is_end {
                 let end = at + if count == 0 { 2 } else { 1 };
-                return Some(WalkResult { end, is_complete: count == self.entries.len() });
+                return Some(WalkResult {
+                    end,
+                    is_complete: count == self.entries.len(),
+                });
             }
             let (index, item, value) = self.find(text, at)?;
             if !seen.mark(index) {
@@ -233,21 +288,43 @@ impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, T> {
 /// What the values of a row are appended to: functions that are always inlined, as closures would not be.
 trait Target {
     /// Appends the value at `at` and returns its end.
-    fn push(&mut self, plan: &RowPlan, cell: (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize>;
+    fn push(
+        &mut self,
+        plan: &RowPlan,
+        cell: (usize, &Cell),
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize>;
 }
 
 /// Skipped values.
 impl Target for () {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, _: (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
-        if plan.has_unread_object(at, env) { None } else { env.skip(at) }
+    fn push(
+        &mut self,
+        plan: &RowPlan,
+        _: (usize, &Cell),
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize> {
+        if plan.has_unread_object(at, env) {
+            None
+        } else {
+            env.skip(at)
+        }
     }
 }
 
 /// Columns of a row.
 impl Target for &mut [Box<dyn ColumnBuilder>] {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
+    fn push(
+        &mut self,
+        plan: &RowPlan,
+        (_, cell): (usize, &Cell),
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize> {
         plan.cell(cell, at, self, env)
     }
 }
@@ -255,8 +332,17 @@ impl Target for &mut [Box<dyn ColumnBuilder>] {
 /// Columns of a partial row.
 impl Target for Changes<'_> {
     #[inline(always)]
-    #[allow(clippy::indexing_slicing, reason = "cells know the columns of the table")]
-    fn push(&mut self, plan: &RowPlan, (_, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "cells know the columns of the table"
+    )]
+    fn push(
+        &mut self,
+        plan: &RowPlan,
+        (_, cell): (usize, &Cell),
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize> {
         let (columns, changed, row) = self;
         let end = plan.cell(cell, at, columns, env)?;
         if let Some(column) = cell.column() {
@@ -269,7 +355,13 @@ impl Target for Changes<'_> {
 /// A map, the number of its values, and whether they are in the usual order: then the names are appended at once at the end.
 impl Target for (&mut Map, usize, bool) {
     #[inline(always)]
-    fn push(&mut self, plan: &RowPlan, (index, cell): (usize, &Cell), at: usize, env: &Env<'_>) -> Option<usize> {
+    fn push(
+        &mut self,
+        plan: &RowPlan,
+        (index, cell): (usize, &Cell),
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize> {
         let (map, count, is_ordered) = self;
         if *is_ordered && index != *count {
             plan.push_names(*count, map)?;
@@ -322,7 +414,9 @@ impl SeenKeys {
 
     /// Marks a key; false if it is a duplicate.
     fn mark(&mut self, index: usize) -> bool {
-        self.0.get_mut(index).is_some_and(|seen| !std::mem::replace(seen, true))
+        self.0
+            .get_mut(index)
+            .is_some_and(|seen| !std::mem::replace(seen, true))
     }
 
     fn has(&self, index: usize) -> bool {
@@ -375,7 +469,10 @@ impl Env<'_> {
                 let end = at + count_digits(text.get(at..)?);
                 (!matches!(text.get(end), Some(b'.' | b'e' | b'E'))).then_some(end)
             }
-            b'0' => text.get(at + 1).filter(|next| matches!(next, b',' | b'}')).map(|_| at + 1),
+            b'0' => text
+                .get(at + 1)
+                .filter(|next| matches!(next, b',' | b'}'))
+                .map(|_| at + 1),
             b't' => text.get(at..)?.starts_with(b"true").then_some(at + 4),
             b'n' => text.get(at..)?.starts_with(b"null").then_some(at + 4),
             _ => None,
@@ -415,20 +512,34 @@ impl<'s> SpansByCell<'s> {
     }
 
     pub fn get(&self, cell: usize) -> Option<Span> {
-        self.0.binary_search_by_key(&cell, |span| span.cell).ok().and_then(|at| self.0.get(at)).copied()
+        self.0
+            .binary_search_by_key(&cell, |span| span.cell)
+            .ok()
+            .and_then(|at| self.0.get(at))
+            .copied()
     }
 }
 
 impl RowPlan {
-    pub fn new(cells: Vec<(KeyLiteral, Cell)>, absent: Vec<usize>, envelope: &Envelope<'_>) -> Self {
+    pub fn new(
+        cells: Vec<(KeyLiteral, Cell)>,
+        absent: Vec<usize>,
+        envelope: &Envelope<'_>,
+    ) -> Self {
         let mut names = (Vec::new(), Vec::new());
         for (_, cell) in &cells {
             names.0.extend_from_slice(cell.name.as_bytes());
             names.1.push(names.0.len());
         }
         // Whether an object is JSON depends on what the ordinary reader knows of the whole message.
-        let may_have_unions = envelope.quirks.format == ValueFormat::Connect && envelope.types.is_none();
-        RowPlan { cells: ExpectedKeys::new(cells), names, absent, may_have_unions }
+        let may_have_unions =
+            envelope.quirks.format == ValueFormat::Connect && envelope.types.is_none();
+        RowPlan {
+            cells: ExpectedKeys::new(cells),
+            names,
+            absent,
+            may_have_unions,
+        }
     }
 
     /// Whether the value at `at` is an object that only the ordinary reader reads.
@@ -439,11 +550,22 @@ impl RowPlan {
 
     /// Appends the value at `at` to its column, or skips it if the column is not requested. Returns its end.
     #[inline(always)]
-    pub fn cell(&self, cell: &Cell, at: usize, columns: &mut [Box<dyn ColumnBuilder>], env: &Env<'_>) -> Option<usize> {
+    pub fn cell(
+        &self,
+        cell: &Cell,
+        at: usize,
+        columns: &mut [Box<dyn ColumnBuilder>],
+        env: &Env<'_>,
+    ) -> Option<usize> {
         // An index out of range would cost an instruction for each value. A column that lacks a value fails when the batch is finished.
         debug_assert!(cell.column().is_none_or(|column| column < columns.len()));
-        let target = cell.converter.as_ref().and_then(|converter| Some((converter, columns.get_mut(converter.column)?)));
-        let Some((converter, column)) = target else { return env.skip(at) };
+        let target = cell
+            .converter
+            .as_ref()
+            .and_then(|converter| Some((converter, columns.get_mut(converter.column)?)));
+        let Some((converter, column)) = target else {
+            return env.skip(at);
+        };
         let text = env.text.as_bytes();
         let is_fast = converter.takes_any() || converter.takes(text.get(at) == Some(&b'"'));
         let read = if is_fast { column.read(text, at) } else { None };
@@ -452,7 +574,13 @@ impl RowPlan {
 
     /// Fallback for a value that the fast path does not accept.
     #[inline(never)]
-    fn append_fallback(&self, converter: &Converter, column: &mut dyn ColumnBuilder, at: usize, env: &Env<'_>) -> Option<usize> {
+    fn append_fallback(
+        &self,
+        converter: &Converter,
+        column: &mut dyn ColumnBuilder,
+        at: usize,
+        env: &Env<'_>,
+    ) -> Option<usize> {
         if self.has_unread_object(at, env) {
             return None;
         }
@@ -468,20 +596,48 @@ impl RowPlan {
 
     /// Walks through a row.
     #[inline(always)]
-    fn walk<T: Target>(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>, target: T) -> Option<(WalkResult, T)> {
-        let mut visitor = RowVisitor { plan: self, env, spans, target };
-        let walked = self.cells.walk(env.text.as_bytes(), at, seen, &mut visitor)?;
+    fn walk<T: Target>(
+        &self,
+        at: usize,
+        seen: &mut SeenKeys,
+        env: &Env<'_>,
+        spans: Spans<'_>,
+        target: T,
+    ) -> Option<(WalkResult, T)> {
+        let mut visitor = RowVisitor {
+            plan: self,
+            env,
+            spans,
+            target,
+        };
+        let walked = self
+            .cells
+            .walk(env.text.as_bytes(), at, seen, &mut visitor)?;
         Some((walked, visitor.target))
     }
 
     /// Skips a row.
-    pub fn skip(&self, at: usize, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
-        self.walk(at, seen, env, spans, ()).map(|(walked, ())| walked)
+    pub fn skip(
+        &self,
+        at: usize,
+        seen: &mut SeenKeys,
+        env: &Env<'_>,
+        spans: Spans<'_>,
+    ) -> Option<WalkResult> {
+        self.walk(at, seen, env, spans, ())
+            .map(|(walked, ())| walked)
     }
 
     /// Appends a row to the table. Missing columns are null.
     #[allow(clippy::indexing_slicing, reason = "missing columns are the table's")]
-    pub fn read(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn read(
+        &self,
+        at: usize,
+        table: &mut Table,
+        seen: &mut SeenKeys,
+        env: &Env<'_>,
+        spans: Spans<'_>,
+    ) -> Option<WalkResult> {
         table.begin_row();
         let (walked, columns) = self.walk(at, seen, env, spans, table.columns.as_mut_slice())?;
         for column in self.missing_columns(walked, seen) {
@@ -492,14 +648,31 @@ impl RowPlan {
     }
 
     /// The requested columns that a row lacks.
-    pub fn missing_columns<'s>(&'s self, walked: WalkResult, seen: &'s SeenKeys) -> impl Iterator<Item = usize> + 's {
-        let cells = self.cells.iter().enumerate().filter(move |_| !walked.is_complete);
-        let unseen = cells.filter(|(index, _)| !seen.has(*index)).filter_map(|(_, cell)| cell.column());
+    pub fn missing_columns<'s>(
+        &'s self,
+        walked: WalkResult,
+        seen: &'s SeenKeys,
+    ) -> impl Iterator<Item = usize> + 's {
+        let cells = self
+            .cells
+            .iter()
+            .enumerate()
+            .filter(move |_| !walked.is_complete);
+        let unseen = cells
+            .filter(|(index, _)| !seen.has(*index))
+            .filter_map(|(_, cell)| cell.column());
         self.absent.iter().copied().chain(unseen)
     }
 
     /// Appends a partial row: the missing values are those of the same row of the base.
-    pub fn merge(&self, at: usize, table: &mut Table, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn merge(
+        &self,
+        at: usize,
+        table: &mut Table,
+        seen: &mut SeenKeys,
+        env: &Env<'_>,
+        spans: Spans<'_>,
+    ) -> Option<WalkResult> {
         table.begin_row();
         let (walked, _) = self.walk(at, seen, env, spans, table.changes()?)?;
         table.end_changes();
@@ -524,14 +697,25 @@ impl RowPlan {
         if after.iter().enumerate().all(|(at, span)| span.cell == at) {
             self.push_names(after.len(), map)?;
         } else {
-            after.iter().try_for_each(|span| map.keys.push(self.cells.item(span.cell).name.as_bytes()).ok())?;
+            after.iter().try_for_each(|span| {
+                map.keys
+                    .push(self.cells.item(span.cell).name.as_bytes())
+                    .ok()
+            })?;
         }
         map.end_row();
         Some(walked)
     }
 
     /// Appends a row to a map.
-    pub fn read_map(&self, at: usize, map: &mut Map, seen: &mut SeenKeys, env: &Env<'_>, spans: Spans<'_>) -> Option<WalkResult> {
+    pub fn read_map(
+        &self,
+        at: usize,
+        map: &mut Map,
+        seen: &mut SeenKeys,
+        env: &Env<'_>,
+        spans: Spans<'_>,
+    ) -> Option<WalkResult> {
         let (walked, (map, count, is_ordered)) = self.walk(at, seen, env, spans, (map, 0, true))?;
         if is_ordered {
             self.push_names(count, map)?;
@@ -544,12 +728,18 @@ impl RowPlan {
     pub fn push_names(&self, count: usize, map: &mut Map) -> Option<()> {
         let (names, ends) = &self.names;
         let ends = ends.get(..count)?;
-        map.keys.push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends).ok()
+        map.keys
+            .push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends)
+            .ok()
     }
 }
 
 /// Fast path for Kafka Connect's usual encodings. Returns the value with its end.
-fn decode_usual(converter: &Converter, at: usize, env: &Env<'_>) -> Option<(Value<'static>, usize)> {
+fn decode_usual(
+    converter: &Converter,
+    at: usize,
+    env: &Env<'_>,
+) -> Option<(Value<'static>, usize)> {
     let (text, connect) = (env.text.as_bytes(), converter.connect()?);
     if text.get(at) == Some(&b'"') {
         connect.scale?;

@@ -11,8 +11,16 @@ pub(super) fn plain_string(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
     }
     let start = at + 1;
     let special = json::special_in(&json::block_at(text, start)?);
-    let end = if special != 0 { start + special.trailing_zeros() as usize } else { json::special(text, start + 16) };
-    if text.get(end) == Some(&b'"') { Some((text.get(start..end)?, end + 1)) } else { None }
+    let end = if special != 0 {
+        start + special.trailing_zeros() as usize
+    } else {
+        json::special(text, start + 16)
+    };
+    if text.get(end) == Some(&b'"') {
+        Some((text.get(start..end)?, end + 1))
+    } else {
+        None
+    }
 }
 
 /// Reads the string at `at` as text without quotes. Returns it with its end; `None` if it has escapes.
@@ -26,10 +34,14 @@ pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
 #[inline(always)]
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
     // As many bytes as [`usual_integer`] reads, so that few integers are too near the message's end.
-    let around = at.checked_sub(AROUND_START).and_then(|start| text.get(start..)?.first_chunk::<34>());
+    let around = at
+        .checked_sub(AROUND_START)
+        .and_then(|start| text.get(start..)?.first_chunk::<34>());
     match around.and_then(|around| Some((around[AROUND_START], usual_integer(around)?))) {
         // JSON forbids leading zeros. The literal after the placeholder is compared next, so a fraction cannot follow.
-        Some((first, (number, length))) if first > b'0' || length == 1 => Some((number, at + length)),
+        Some((first, (number, length))) if first > b'0' || length == 1 => {
+            Some((number, at + length))
+        }
         _ => integer_fallback(text, at),
     }
 }
@@ -53,8 +65,12 @@ pub(super) fn hash(name: &[u8], mut hash: u64) -> u64 {
     for block in blocks.iter().take(MAX_BLOCKS) {
         let special = json::special_in(block);
         // Shifts out the quote and what follows it.
-        let lanes = u128::from_le_bytes(*block).unbounded_shl(128 - 8 * special.trailing_zeros().min(16));
-        hash = (hash ^ lanes as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ (lanes >> 64) as u64;
+        let lanes =
+            u128::from_le_bytes(*block).unbounded_shl(128 - 8 * special.trailing_zeros().min(16));
+        hash = (hash ^ lanes as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(29)
+            ^ (lanes >> 64) as u64;
         // Names differ most at their ends, which are the highest bits.
         hash = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         if special != 0 {
@@ -71,8 +87,15 @@ mod tests {
     #[test]
     fn a_hash_depends_on_all_of_a_name_and_on_nothing_behind_it() {
         for length in 0..40 {
-            let of = |last: u8, behind: u8| hash(&[vec![b'x'; length], vec![last, b'"'], vec![behind; 48]].concat(), 0);
-            let slots: std::collections::HashSet<u64> = (b'a'..=b'z').map(|last| of(last, b',') >> 40 & 1023).collect();
+            let of = |last: u8, behind: u8| {
+                hash(
+                    &[vec![b'x'; length], vec![last, b'"'], vec![behind; 48]].concat(),
+                    0,
+                )
+            };
+            let slots: std::collections::HashSet<u64> = (b'a'..=b'z')
+                .map(|last| of(last, b',') >> 40 & 1023)
+                .collect();
             assert!(slots.len() > 20, "{length}: {}", slots.len());
             assert_eq!(of(b'a', b','), of(b'a', 0), "{length}");
         }

@@ -29,7 +29,10 @@ impl<'a> Reader<'a> {
 
     /// Returns a reader of the same data at another offset.
     pub fn reader_at(&self, at: usize) -> Self {
-        Reader { bytes: self.bytes, at }
+        Reader {
+            bytes: self.bytes,
+            at,
+        }
     }
 
     pub fn at(&self) -> usize {
@@ -117,7 +120,10 @@ impl<'a> Reader<'a> {
     pub fn int(&mut self) -> Result<i32> {
         let start = self.at;
         let number = self.long()?;
-        i32::try_from(number).map_err(|_| self.reader_at(start).invalid(format!("{number} is not a 32-bit integer")))
+        i32::try_from(number).map_err(|_| {
+            self.reader_at(start)
+                .invalid(format!("{number} is not a 32-bit integer"))
+        })
     }
 
     pub fn boolean(&mut self) -> Result<bool> {
@@ -125,18 +131,24 @@ impl<'a> Reader<'a> {
         match self.take(1, "a boolean")? {
             [0] => Ok(false),
             [1] => Ok(true),
-            other => Err(self.reader_at(start).invalid(format!("a boolean of {other:?}"))),
+            other => Err(self
+                .reader_at(start)
+                .invalid(format!("a boolean of {other:?}"))),
         }
     }
 
     pub fn float(&mut self) -> Result<f32> {
         let bytes = self.take(4, "a float")?;
-        Ok(bytes.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes)))
+        Ok(bytes
+            .first_chunk()
+            .map_or(0.0, |bytes| f32::from_le_bytes(*bytes)))
     }
 
     pub fn double(&mut self) -> Result<f64> {
         let bytes = self.take(8, "a double")?;
-        Ok(bytes.first_chunk().map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
+        Ok(bytes
+            .first_chunk()
+            .map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
     }
 
     /// Reads bytes with their length prefix.
@@ -148,7 +160,10 @@ impl<'a> Reader<'a> {
             None => usize::try_from(self.long_varint()?).unwrap_or(usize::MAX),
         };
         let end = self.at.saturating_add(length);
-        let bytes = self.bytes.get(self.at..end).ok_or_else(|| self.reader_at(start).length_exceeds_rest())?;
+        let bytes = self
+            .bytes
+            .get(self.at..end)
+            .ok_or_else(|| self.reader_at(start).length_exceeds_rest())?;
         self.at = end;
         Ok(bytes)
     }
@@ -163,7 +178,11 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn is_text(&mut self) -> Result<bool> {
         let bytes = self.bytes()?;
-        if is_utf8(bytes) { Ok(!bytes.is_empty()) } else { Err(self.not_utf8(bytes)) }
+        if is_utf8(bytes) {
+            Ok(!bytes.is_empty())
+        } else {
+            Err(self.not_utf8(bytes))
+        }
     }
 
     /// Validates bytes that were borrowed from this data as text.
@@ -175,7 +194,10 @@ impl<'a> Reader<'a> {
     /// Reads the next `length` bytes.
     #[inline]
     pub fn take(&mut self, length: usize, what: &str) -> Result<&'a [u8]> {
-        let bytes = self.rest().get(..length).ok_or_else(|| self.unexpected_end(what))?;
+        let bytes = self
+            .rest()
+            .get(..length)
+            .ok_or_else(|| self.unexpected_end(what))?;
         self.at += length;
         Ok(bytes)
     }
@@ -217,7 +239,8 @@ impl<'a> Reader<'a> {
     /// Whether the next byte is a count of items that are not more than the bytes behind it.
     #[inline]
     fn is_short_count(&self, count: usize) -> bool {
-        self.bytes.get(self.at).is_some_and(|byte| byte & 0x81 == 0) && count < self.bytes.len() - self.at
+        self.bytes.get(self.at).is_some_and(|byte| byte & 0x81 == 0)
+            && count < self.bytes.len() - self.at
     }
 
     #[inline(never)]
@@ -229,7 +252,10 @@ impl<'a> Reader<'a> {
         let count = self.long()?;
         if count < 0 {
             let (size_at, size) = (self.at, self.long()?);
-            let end = usize::try_from(size).ok().and_then(|size| self.at.checked_add(size)).filter(|end| *end <= self.bytes.len());
+            let end = usize::try_from(size)
+                .ok()
+                .and_then(|size| self.at.checked_add(size))
+                .filter(|end| *end <= self.bytes.len());
             items.end = Some(end.ok_or_else(|| self.exceeds_rest(size, "bytes", size_at))?);
         }
         // Every item that is worth reading takes at least a byte, so a count beyond the remaining bytes is invalid.
@@ -248,7 +274,11 @@ impl<'a> Reader<'a> {
             let before = self.at;
             item(self)?;
             // Items of zero bytes are all equal: the rest of the block is skipped.
-            items.remaining = if self.at == before { 0 } else { items.remaining };
+            items.remaining = if self.at == before {
+                0
+            } else {
+                items.remaining
+            };
         }
         Ok(())
     }
@@ -266,13 +296,20 @@ impl<'a> Reader<'a> {
     #[cold]
     fn exceeds_rest(&self, count: i64, what: &str, start: usize) -> Fault {
         let left = self.rest().len();
-        Fault::new(Kind::Syntax, format!("claims {count} {what}, but {left} bytes are left of the message")).at(start)
+        Fault::new(
+            Kind::Syntax,
+            format!("claims {count} {what}, but {left} bytes are left of the message"),
+        )
+        .at(start)
     }
 
     #[cold]
     fn length_exceeds_rest(mut self) -> Fault {
         let start = self.at;
-        self.long().map_or_else(|fault| fault, |length| self.exceeds_rest(length, "bytes", start))
+        self.long().map_or_else(
+            |fault| fault,
+            |length| self.exceeds_rest(length, "bytes", start),
+        )
     }
 
     /// Returns the error of an index that is out of range or longer than a byte.
@@ -280,12 +317,16 @@ impl<'a> Reader<'a> {
     fn invalid_index(mut self, count: usize, what: &str) -> Result<usize> {
         let start = self.at;
         let index = self.long()?;
-        Err(self.reader_at(start).invalid(format!("{what} {index}, but there are {count}")))
+        Err(self
+            .reader_at(start)
+            .invalid(format!("{what} {index}, but there are {count}")))
     }
 
     #[cold]
     fn not_utf8(&self, bytes: &[u8]) -> Fault {
-        let valid = simdutf8::compat::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
+        let valid = simdutf8::compat::from_utf8(bytes)
+            .err()
+            .map_or(0, |error| error.valid_up_to());
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.offset_of(bytes) + valid)
     }
 }
@@ -329,27 +370,78 @@ mod tests {
 
     #[test]
     fn invalid_integers() {
-        assert_eq!(fault(Reader::new(b"").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(0)));
-        assert_eq!(fault(Reader::new(b"\x80\x80").long()), (Kind::Syntax, "the message ends inside a number".into(), Some(2)));
-        assert_eq!(fault(Reader::new(&[0x80; 20]).long()).1, "found a number of more than 64 bits");
-        assert_eq!(fault(Reader::new(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02").long()).1, "found a number of more than 64 bits");
-        assert_eq!(fault(Reader::new(b"\x80\x80\x80\x80\x10").int()).1, "found 2147483648 is not a 32-bit integer");
+        assert_eq!(
+            fault(Reader::new(b"").long()),
+            (
+                Kind::Syntax,
+                "the message ends inside a number".into(),
+                Some(0)
+            )
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x80\x80").long()),
+            (
+                Kind::Syntax,
+                "the message ends inside a number".into(),
+                Some(2)
+            )
+        );
+        assert_eq!(
+            fault(Reader::new(&[0x80; 20]).long()).1,
+            "found a number of more than 64 bits"
+        );
+        assert_eq!(
+            fault(Reader::new(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02").long()).1,
+            "found a number of more than 64 bits"
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x80\x80\x80\x80\x10").int()).1,
+            "found 2147483648 is not a 32-bit integer"
+        );
     }
 
     #[test]
     fn lengths_counts_and_indexes_are_bounds_checked() {
-        assert_eq!(fault(Reader::new(b"\x0aab").bytes()).1, "claims 5 bytes, but 2 bytes are left of the message");
-        assert_eq!(fault(Reader::new(b"\x01ab").bytes()).1, "claims -1 bytes, but 2 bytes are left of the message");
+        assert_eq!(
+            fault(Reader::new(b"\x0aab").bytes()).1,
+            "claims 5 bytes, but 2 bytes are left of the message"
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x01ab").bytes()).1,
+            "claims -1 bytes, but 2 bytes are left of the message"
+        );
         let huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
-        assert_eq!(fault(Reader::new(huge).text()).1, "claims 9223372036854775807 bytes, but 0 bytes are left of the message");
+        assert_eq!(
+            fault(Reader::new(huge).text()).1,
+            "claims 9223372036854775807 bytes, but 0 bytes are left of the message"
+        );
         let items = fault(Reader::new(huge).next_item(&mut Items::default())).1;
-        assert_eq!(items, "claims 9223372036854775807 items, but 0 bytes are left of the message");
+        assert_eq!(
+            items,
+            "claims 9223372036854775807 items, but 0 bytes are left of the message"
+        );
         let most_negative = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00";
-        assert!(fault(Reader::new(most_negative).next_item(&mut Items::default())).1.starts_with("claims -9223372036854775808 items"));
-        assert_eq!(fault(Reader::new(b"\x04\xff\xfe").text()), (Kind::Encoding, "the text is not UTF-8".into(), Some(1)));
-        assert_eq!(fault(Reader::new(b"\x06").index(3, "branch")).1, "found branch 3, but there are 3");
-        assert_eq!(fault(Reader::new(b"\x01").index(3, "branch")).1, "found branch -1, but there are 3");
-        assert_eq!(fault(Reader::new(b"\x02").boolean()).1, "found a boolean of [2]");
+        assert!(
+            fault(Reader::new(most_negative).next_item(&mut Items::default()))
+                .1
+                .starts_with("claims -9223372036854775808 items")
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x04\xff\xfe").text()),
+            (Kind::Encoding, "the text is not UTF-8".into(), Some(1))
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x06").index(3, "branch")).1,
+            "found branch 3, but there are 3"
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x01").index(3, "branch")).1,
+            "found branch -1, but there are 3"
+        );
+        assert_eq!(
+            fault(Reader::new(b"\x02").boolean()).1,
+            "found a boolean of [2]"
+        );
     }
 
     #[test]
@@ -357,12 +449,24 @@ mod tests {
         let items = |bytes: &[u8]| {
             let (schemas, schema) = Schemas::parse(r#"{"type":"array","items":"long"}"#).unwrap();
             let mut reader = Reader::new(bytes);
-            schemas.skip(&schema, &mut reader).map(|()| reader.at()).map_err(|fault| fault.into_parts().what)
+            schemas
+                .skip(&schema, &mut reader)
+                .map(|()| reader.at())
+                .map_err(|fault| fault.into_parts().what)
         };
         assert_eq!(items(b"\x04\x06\x36\x02\x08\x00"), Ok(6));
         assert_eq!(items(b"\x03\x04\x06\x36\x00"), Ok(5));
-        assert_eq!(items(b"\x03\x02\x06\x36\x00"), Err("found a block that says it ends at byte 3".into()));
-        assert_eq!(items(b"\x03\x05\x06\x36\x00"), Err("claims -3 bytes, but 3 bytes are left of the message".into()));
-        assert_eq!(items(b"\x04\x06"), Err("claims 2 items, but 1 bytes are left of the message".into()));
+        assert_eq!(
+            items(b"\x03\x02\x06\x36\x00"),
+            Err("found a block that says it ends at byte 3".into())
+        );
+        assert_eq!(
+            items(b"\x03\x05\x06\x36\x00"),
+            Err("claims -3 bytes, but 3 bytes are left of the message".into())
+        );
+        assert_eq!(
+            items(b"\x04\x06"),
+            Err("claims 2 items, but 1 bytes are left of the message".into())
+        );
     }
 }

@@ -20,9 +20,21 @@ const MAX_GROWTH: usize = 256;
 const MAX_SHORT: usize = 64 << 10;
 
 /// Reads a value as JSON text.
-pub(crate) fn to_json(schemas: &Schemas, schema: &Schema, reader: &mut Reader<'_>) -> Result<String> {
-    let limit = reader.rest().len().saturating_mul(MAX_GROWTH).saturating_add(MAX_SHORT);
-    let mut writer = JsonWriter { schemas, text: String::new(), limit };
+pub(crate) fn to_json(
+    schemas: &Schemas,
+    schema: &Schema,
+    reader: &mut Reader<'_>,
+) -> Result<String> {
+    let limit = reader
+        .rest()
+        .len()
+        .saturating_mul(MAX_GROWTH)
+        .saturating_add(MAX_SHORT);
+    let mut writer = JsonWriter {
+        schemas,
+        text: String::new(),
+        limit,
+    };
     writer.value(schema, reader, MAX_DEPTH)?;
     Ok(writer.text)
 }
@@ -39,12 +51,18 @@ const BRANCHES: [(&str, &[u8]); 9] = [
     ("array", b"["),
     ("map", b"{"),
 ];
-const PACKAGES: [&str; 3] = ["io.debezium.", "io.confluent.connect.", "org.apache.kafka.connect."];
+const PACKAGES: [&str; 3] = [
+    "io.debezium.",
+    "io.confluent.connect.",
+    "org.apache.kafka.connect.",
+];
 
 /// Whether the value at the cursor is what Avro's JSON encoding writes for a value of a union: `{"string":"x"}`.
 pub(crate) fn is_union(mut value: Cursor<'_>) -> bool {
     only_member(&mut value).is_some_and(|(name, first)| {
-        let is_plain = BRANCHES.iter().any(|(branch, begins)| name == *branch && begins.contains(&first));
+        let is_plain = BRANCHES
+            .iter()
+            .any(|(branch, begins)| name == *branch && begins.contains(&first));
         is_plain || PACKAGES.iter().any(|package| name.starts_with(package))
     })
 }
@@ -55,7 +73,11 @@ fn only_member<'a>(value: &mut Cursor<'a>) -> Option<(Cow<'a, str>, u8)> {
     let name = value.next_key(&mut members).ok()??.decode().ok()?;
     let first = value.peek()?;
     value.skip().ok()?;
-    value.next_key(&mut members).ok()?.is_none().then_some((name, first))
+    value
+        .next_key(&mut members)
+        .ok()?
+        .is_none()
+        .then_some((name, first))
 }
 
 struct JsonWriter<'s> {
@@ -67,15 +89,27 @@ struct JsonWriter<'s> {
 impl<'s> JsonWriter<'s> {
     fn push(&mut self, text: &str, reader: &Reader<'_>) -> Result<()> {
         if self.text.len().saturating_add(text.len()) > self.limit {
-            return Err(Fault::new(Kind::Size, format!("takes more than {} bytes as JSON", self.limit)).at(reader.at()));
+            return Err(Fault::new(
+                Kind::Size,
+                format!("takes more than {} bytes as JSON", self.limit),
+            )
+            .at(reader.at()));
         }
         self.text.push_str(text);
         Ok(())
     }
 
     fn value(&mut self, schema: &'s Schema, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
-        let too_deep = || Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels"));
-        let levels = levels.checked_sub(1).ok_or_else(too_deep).map_err(|fault| fault.at(reader.at()))?;
+        let too_deep = || {
+            Fault::new(
+                Kind::Depth,
+                format!("nested deeper than {MAX_DEPTH} levels"),
+            )
+        };
+        let levels = levels
+            .checked_sub(1)
+            .ok_or_else(too_deep)
+            .map_err(|fault| fault.at(reader.at()))?;
         let text = match schema {
             Schema::Null => "null".into(),
             Schema::Boolean => reader.boolean()?.to_string(),
@@ -89,10 +123,17 @@ impl<'s> JsonWriter<'s> {
             Schema::Map(value) => return self.map(value, reader, levels),
             Schema::Union(branches) => {
                 let branch = reader.index(branches.len(), "branch")?;
-                return branches.get(branch).map_or(Ok(()), |branch| self.value(branch, reader, levels));
+                return branches
+                    .get(branch)
+                    .map_or(Ok(()), |branch| self.value(branch, reader, levels));
             }
             Schema::Annotated(plain, _) => return self.value(plain, reader, levels),
-            Schema::Named(_) => return self.schemas.named(schema).map_or(Ok(()), |named| self.named(named, reader, levels)),
+            Schema::Named(_) => {
+                return self
+                    .schemas
+                    .named(schema)
+                    .map_or(Ok(()), |named| self.named(named, reader, levels));
+            }
         };
         self.push(&text, reader)
     }
@@ -102,7 +143,9 @@ impl<'s> JsonWriter<'s> {
             NamedKind::Record(fields) => return self.record(fields, reader, levels),
             NamedKind::Enum(symbols) => {
                 let symbol = reader.index(symbols.len(), "symbol")?;
-                symbols.get(symbol).map_or_else(String::new, |symbol| quoted(symbol))
+                symbols
+                    .get(symbol)
+                    .map_or_else(String::new, |symbol| quoted(symbol))
             }
             NamedKind::Fixed(length) => base64(reader.take(*length, "a fixed")?),
         };
@@ -149,7 +192,11 @@ fn base64(bytes: &[u8]) -> String {
 
 /// JSON has no number for those that are none, so Connect's converter writes their names.
 fn float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(number: T) -> String {
-    if number.into().is_finite() { print_float(number) } else { quoted(&number.to_string()) }
+    if number.into().is_finite() {
+        print_float(number)
+    } else {
+        quoted(&number.to_string())
+    }
 }
 
 #[cfg(test)]
@@ -159,7 +206,10 @@ mod tests {
     fn json(schema: &str, bytes: &[u8]) -> String {
         let (schemas, root) = Schemas::parse_annotated(schema, &[]).unwrap();
         let mut reader = Reader::new(bytes);
-        to_json(&schemas, &root, &mut reader).map_or_else(|fault| fault.into_parts().what, |text| format!("{text} {}", reader.at()))
+        to_json(&schemas, &root, &mut reader).map_or_else(
+            |fault| fault.into_parts().what,
+            |text| format!("{text} {}", reader.at()),
+        )
     }
 
     #[test]
@@ -177,10 +227,16 @@ mod tests {
     #[test]
     fn text_and_depth_are_bounded() {
         let name = "n".repeat(10_000);
-        let many = format!(r#"{{"type":"array","items":{{"type":"record","name":"R","fields":[{{"name":"{name}","type":"int"}}]}}}}"#);
+        let many = format!(
+            r#"{{"type":"array","items":{{"type":"record","name":"R","fields":[{{"name":"{name}","type":"int"}}]}}}}"#
+        );
         let mut bytes = vec![100, 0];
         bytes.extend([2; 100]);
-        assert!(json(&many, &bytes).starts_with("takes more than "), "{}", json(&many, &bytes));
+        assert!(
+            json(&many, &bytes).starts_with("takes more than "),
+            "{}",
+            json(&many, &bytes)
+        );
         let recursive = r#"{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"R"}}]}"#;
         assert_eq!(json(recursive, &[2; 1000]), "nested deeper than 128 levels");
     }

@@ -108,9 +108,14 @@ impl Schemas {
     /// Parses a schema's JSON text with its attributes. Its references are the schemas with the named types that it does not declare
     /// itself, each after those that it refers to.
     pub fn parse_annotated(text: &str, references: &[String]) -> Result<(Schemas, Schema), String> {
-        let mut schemas = Schemas { keeps_attributes: true, ..Schemas::default() };
+        let mut schemas = Schemas {
+            keeps_attributes: true,
+            ..Schemas::default()
+        };
         for (index, reference) in references.iter().enumerate() {
-            schemas.add(reference).map_err(|what| format!("reference {}: {what}", index + 1))?;
+            schemas
+                .add(reference)
+                .map_err(|what| format!("reference {}: {what}", index + 1))?;
         }
         let root = schemas.add(text)?;
         Ok((schemas, root))
@@ -174,9 +179,14 @@ impl Schemas {
             }),
             Schema::Union(branches) => {
                 let branch = reader.index(branches.len(), "branch")?;
-                branches.get(branch).map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
+                branches
+                    .get(branch)
+                    .map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
             }
-            Schema::Named(number) => self.types.get(*number).map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
+            Schema::Named(number) => self
+                .types
+                .get(*number)
+                .map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
             Schema::Annotated(plain, _) => self.skip_within(plain, reader, levels),
         }
     }
@@ -184,7 +194,9 @@ impl Schemas {
     fn skip_named(&self, named: &NamedType, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
         match &named.kind {
             _ if named.is_empty => Ok(()),
-            NamedKind::Record(fields) => fields.iter().try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
+            NamedKind::Record(fields) => fields
+                .iter()
+                .try_for_each(|field| self.skip_within(&field.schema, reader, levels)),
             NamedKind::Enum(symbols) => reader.index(symbols.len(), "symbol").map(drop),
             NamedKind::Fixed(length) => reader.take(*length, "a fixed").map(drop),
         }
@@ -194,9 +206,11 @@ impl Schemas {
     fn resolve(&mut self, declared: &Declared, namespace: &str) -> Result<Schema, String> {
         match declared {
             Declared::Name(name) => self.by_name(name, namespace),
-            Declared::Union(branches) => {
-                branches.iter().map(|branch| self.resolve(branch, namespace)).collect::<Result<_, _>>().map(Schema::Union)
-            }
+            Declared::Union(branches) => branches
+                .iter()
+                .map(|branch| self.resolve(branch, namespace))
+                .collect::<Result<_, _>>()
+                .map(Schema::Union),
             Declared::Object(object) => self.resolve_object(object, namespace),
         }
     }
@@ -212,7 +226,10 @@ impl Schemas {
             "bytes" => Schema::Bytes,
             "string" => Schema::String,
             name => {
-                let number = self.by_name.get(&full_name(name, namespace)).or_else(|| self.by_name.get(name));
+                let number = self
+                    .by_name
+                    .get(&full_name(name, namespace))
+                    .or_else(|| self.by_name.get(name));
                 Schema::Named(*number.ok_or_else(|| format!("unknown type {name:?}"))?)
             }
         })
@@ -220,37 +237,72 @@ impl Schemas {
 
     fn resolve_object(&mut self, object: &Object, namespace: &str) -> Result<Schema, String> {
         match &object.r#type {
-            Declared::Name(kind) if kind == "array" => {
-                self.resolve(required(&object.items, "items")?, namespace).map(|item| Schema::Array(item.into()))
-            }
-            Declared::Name(kind) if kind == "map" => {
-                self.resolve(required(&object.values, "values")?, namespace).map(|value| Schema::Map(value.into()))
-            }
-            Declared::Name(kind) if matches!(kind.as_str(), "record" | "error" | "enum" | "fixed") => {
+            Declared::Name(kind) if kind == "array" => self
+                .resolve(required(&object.items, "items")?, namespace)
+                .map(|item| Schema::Array(item.into())),
+            Declared::Name(kind) if kind == "map" => self
+                .resolve(required(&object.values, "values")?, namespace)
+                .map(|value| Schema::Map(value.into())),
+            Declared::Name(kind)
+                if matches!(kind.as_str(), "record" | "error" | "enum" | "fixed") =>
+            {
                 self.resolve_named(kind, object, namespace)
             }
             // A type with attributes, such as a logical type.
-            other => self.resolve(other, namespace).map(|plain| self.annotated(plain, object)),
+            other => self
+                .resolve(other, namespace)
+                .map(|plain| self.annotated(plain, object)),
         }
     }
 
     fn annotated(&self, plain: Schema, object: &Object) -> Schema {
-        let attributes = if self.keeps_attributes { object.attributes() } else { Attributes::default() };
-        if attributes == Attributes::default() { plain } else { Schema::Annotated(plain.into(), attributes.into()) }
+        let attributes = if self.keeps_attributes {
+            object.attributes()
+        } else {
+            Attributes::default()
+        };
+        if attributes == Attributes::default() {
+            plain
+        } else {
+            Schema::Annotated(plain.into(), attributes.into())
+        }
     }
 
-    fn resolve_named(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<Schema, String> {
-        let full = full_name(required(&object.name, "name")?, object.namespace.as_deref().unwrap_or(namespace));
+    fn resolve_named(
+        &mut self,
+        kind: &str,
+        object: &Object,
+        namespace: &str,
+    ) -> Result<Schema, String> {
+        let full = full_name(
+            required(&object.name, "name")?,
+            object.namespace.as_deref().unwrap_or(namespace),
+        );
         let (namespace, short) = full.rsplit_once('.').unwrap_or(("", &full));
         // A record may refer to itself, so it is registered before its fields are resolved.
         let number = self.types.len();
-        let attributes = if self.keeps_attributes { object.attributes() } else { Attributes::default() };
+        let attributes = if self.keeps_attributes {
+            object.attributes()
+        } else {
+            Attributes::default()
+        };
         let (name, full_name) = (short.into(), full.clone());
-        self.types.push(NamedType { name, full_name, kind: NamedKind::Fixed(0), attributes, is_empty: false });
+        self.types.push(NamedType {
+            name,
+            full_name,
+            kind: NamedKind::Fixed(0),
+            attributes,
+            is_empty: false,
+        });
         self.by_name.insert(full.clone(), number);
-        let kind = self.resolve_kind(kind, object, namespace).map_err(|what| format!("{short}: {what}"))?;
+        let kind = self
+            .resolve_kind(kind, object, namespace)
+            .map_err(|what| format!("{short}: {what}"))?;
         let is_empty = self.takes_no_bytes(&kind);
-        self.types.get_mut(number).into_iter().for_each(|named| (named.kind, named.is_empty) = (kind.clone(), is_empty));
+        self.types
+            .get_mut(number)
+            .into_iter()
+            .for_each(|named| (named.kind, named.is_empty) = (kind.clone(), is_empty));
         Ok(Schema::Named(number))
     }
 
@@ -259,20 +311,32 @@ impl Schemas {
             Schema::Null => true,
             other => self.named(other).is_some_and(|named| named.is_empty),
         };
-        matches!(kind, NamedKind::Record(fields) if fields.iter().all(is_empty)) || matches!(kind, NamedKind::Fixed(0))
+        matches!(kind, NamedKind::Record(fields) if fields.iter().all(is_empty))
+            || matches!(kind, NamedKind::Fixed(0))
     }
 
-    fn resolve_kind(&mut self, kind: &str, object: &Object, namespace: &str) -> Result<NamedKind, String> {
+    fn resolve_kind(
+        &mut self,
+        kind: &str,
+        object: &Object,
+        namespace: &str,
+    ) -> Result<NamedKind, String> {
         Ok(match kind {
             "enum" => NamedKind::Enum(required(&object.symbols, "symbols")?.clone()),
             "fixed" => NamedKind::Fixed(*required(&object.size, "size")?),
             _ => {
                 let fields = required(&object.fields, "fields")?.iter().map(|field| {
-                    let schema = self.resolve(&field.r#type, namespace).map_err(|what| format!("{}: {what}", field.name))?;
+                    let schema = self
+                        .resolve(&field.r#type, namespace)
+                        .map_err(|what| format!("{}: {what}", field.name))?;
                     Ok::<_, String>(Field {
                         name: field.name.clone(),
                         schema,
-                        parameters: field.parameters.as_ref().and_then(Value::as_object).cloned(),
+                        parameters: field
+                            .parameters
+                            .as_ref()
+                            .and_then(Value::as_object)
+                            .cloned(),
                     })
                 });
                 NamedKind::Record(fields.collect::<Result<_, _>>()?)
@@ -289,9 +353,14 @@ pub(crate) enum Choice<T> {
 }
 
 impl<T> Choice<T> {
-    pub fn compile(schema: &Schema, mut branch: impl FnMut(&Schema) -> Result<T, String>) -> Result<Self, String> {
+    pub fn compile(
+        schema: &Schema,
+        mut branch: impl FnMut(&Schema) -> Result<T, String>,
+    ) -> Result<Self, String> {
         Ok(match schema {
-            Schema::Union(branches) => Choice::Union(branches.iter().map(branch).collect::<Result<_, _>>()?),
+            Schema::Union(branches) => {
+                Choice::Union(branches.iter().map(branch).collect::<Result<_, _>>()?)
+            }
             other => Choice::Fixed(branch(other)?),
         })
     }
@@ -314,7 +383,9 @@ impl<T> Choice<T> {
             Choice::Fixed(one) => Ok(one),
             Choice::Union(branches) => {
                 let branch = reader.index(branches.len(), "branch")?;
-                branches.get(branch).ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
+                branches
+                    .get(branch)
+                    .ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
             }
         }
     }
@@ -352,14 +423,23 @@ struct Object {
 
 impl Object {
     fn attributes(&self) -> Attributes {
-        let text = |attribute: &Option<Value>| attribute.as_ref().and_then(Value::as_str).map(str::to_owned);
+        let text = |attribute: &Option<Value>| {
+            attribute
+                .as_ref()
+                .and_then(Value::as_str)
+                .map(str::to_owned)
+        };
         Attributes {
             logical_type: text(&self.logical_type),
             precision: self.precision.as_ref().and_then(Value::as_u64),
             scale: self.scale.as_ref().and_then(Value::as_i64),
             connect_name: text(&self.connect_name),
             connect_type: text(&self.connect_type),
-            connect_parameters: self.connect_parameters.as_ref().and_then(Value::as_object).cloned(),
+            connect_parameters: self
+                .connect_parameters
+                .as_ref()
+                .and_then(Value::as_object)
+                .cloned(),
         }
     }
 }
@@ -392,7 +472,8 @@ impl<'de> Deserialize<'de> for Declared {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Declared, A::Error> {
-                Object::deserialize(MapAccessDeserializer::new(members)).map(|object| Declared::Object(Box::new(object)))
+                Object::deserialize(MapAccessDeserializer::new(members))
+                    .map(|object| Declared::Object(Box::new(object)))
             }
         }
 
@@ -401,16 +482,26 @@ impl<'de> Deserialize<'de> for Declared {
 }
 
 fn required<'o, T>(attribute: &'o Option<T>, name: &str) -> Result<&'o T, String> {
-    attribute.as_ref().ok_or_else(|| format!("{name} is missing"))
+    attribute
+        .as_ref()
+        .ok_or_else(|| format!("{name} is missing"))
 }
 
 #[cold]
 fn too_deep(reader: &Reader<'_>) -> Fault {
-    Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(reader.at())
+    Fault::new(
+        Kind::Depth,
+        format!("nested deeper than {MAX_DEPTH} levels"),
+    )
+    .at(reader.at())
 }
 
 fn full_name(name: &str, namespace: &str) -> String {
-    if name.contains('.') || namespace.is_empty() { name.into() } else { format!("{namespace}.{name}") }
+    if name.contains('.') || namespace.is_empty() {
+        name.into()
+    } else {
+        format!("{namespace}.{name}")
+    }
 }
 
 #[cfg(test)]
@@ -432,11 +523,21 @@ mod tests {
             {"name":"map","type":{"values":"double","type":"map"}}]}"#;
         let (schemas, root) = Schemas::parse(text).unwrap();
         let fields = schemas.fields(&root).unwrap();
-        assert_eq!(fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), ["id", "inner", "again", "fixed", "word", "map"]);
-        assert_eq!(fields[1].schema, Schema::Union(vec![Schema::Null, Schema::Named(1)]));
+        assert_eq!(
+            fields
+                .iter()
+                .map(|field| field.name.as_str())
+                .collect::<Vec<_>>(),
+            ["id", "inner", "again", "fixed", "word", "map"]
+        );
+        assert_eq!(
+            fields[1].schema,
+            Schema::Union(vec![Schema::Null, Schema::Named(1)])
+        );
         assert_eq!(fields[2].schema, Schema::Named(1));
         // An id; no inner; an inner that holds no outer; two bytes; B; {"k": 1.0}.
-        let mut reader = Reader::new(b"\x02\x00\x00xx\x02\x02\x02k\x00\x00\x00\x00\x00\x00\xf0\x3f\x00");
+        let mut reader =
+            Reader::new(b"\x02\x00\x00xx\x02\x02\x02k\x00\x00\x00\x00\x00\x00\xf0\x3f\x00");
         assert!(schemas.skip(&root, &mut reader).is_ok() && reader.is_at_end());
     }
 
@@ -445,14 +546,30 @@ mod tests {
         let error = |text: &str| Schemas::parse(text).unwrap_err();
         assert_eq!(error(""), "EOF while parsing a value at line 1 column 0");
         let expected = "expected a schema: the name of a type, an array or an object";
-        assert!(error("true").starts_with(&format!("invalid type: boolean `true`, {expected}")), "{}", error("true"));
+        assert!(
+            error("true").starts_with(&format!("invalid type: boolean `true`, {expected}")),
+            "{}",
+            error("true")
+        );
         assert_eq!(error("\"int\" x"), "trailing characters at line 1 column 7");
         assert_eq!(error(r#""Nobody""#), r#"unknown type "Nobody""#);
-        assert_eq!(error(r#"{"name":"x"}"#), "missing field `type` at line 1 column 12");
+        assert_eq!(
+            error(r#"{"name":"x"}"#),
+            "missing field `type` at line 1 column 12"
+        );
         assert_eq!(error(r#"{"type":"array"}"#), "items is missing");
-        assert_eq!(error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#), r#"R: x: unknown type "y""#);
-        assert!(error(r#"{"type":"fixed","name":"F","size":-1}"#).starts_with("invalid value: integer `-1`, expected usize"));
-        assert!(error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000))).starts_with("recursion limit exceeded"));
+        assert_eq!(
+            error(r#"{"type":"record","name":"R","fields":[{"name":"x","type":"y"}]}"#),
+            r#"R: x: unknown type "y""#
+        );
+        assert!(
+            error(r#"{"type":"fixed","name":"F","size":-1}"#)
+                .starts_with("invalid value: integer `-1`, expected usize")
+        );
+        assert!(
+            error(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)))
+                .starts_with("recursion limit exceeded")
+        );
     }
 
     #[test]
@@ -462,31 +579,61 @@ mod tests {
             {"name":"b","type":{"type":"bytes","logicalType":"decimal","precision":4,"scale":2},"connect.parameters":{"k":"w"}},
             {"name":"c","type":{"type":"long","logicalType":7}}]}"#;
         let (schemas, root) = Schemas::parse_annotated(text, &[]).unwrap();
-        assert_eq!(schemas.attributes(&root).unwrap().connect_name.as_deref(), Some("s.R"));
+        assert_eq!(
+            schemas.attributes(&root).unwrap().connect_name.as_deref(),
+            Some("s.R")
+        );
         let fields = schemas.fields(&root).unwrap();
-        let Schema::Union(branches) = &fields[0].schema else { panic!("no union") };
+        let Schema::Union(branches) = &fields[0].schema else {
+            panic!("no union")
+        };
         let small = schemas.attributes(&branches[1]).unwrap();
-        assert_eq!((small.connect_type.as_deref(), branches[1].plain()), (Some("int16"), &Schema::Int));
+        assert_eq!(
+            (small.connect_type.as_deref(), branches[1].plain()),
+            (Some("int16"), &Schema::Int)
+        );
         assert_eq!(small.connect_parameters.as_ref().unwrap()["k"], "v");
         let decimal = schemas.attributes(&fields[1].schema).unwrap();
-        assert_eq!((decimal.logical_type.as_deref(), decimal.precision, decimal.scale), (Some("decimal"), Some(4), Some(2)));
+        assert_eq!(
+            (
+                decimal.logical_type.as_deref(),
+                decimal.precision,
+                decimal.scale
+            ),
+            (Some("decimal"), Some(4), Some(2))
+        );
         assert_eq!(fields[1].parameters.as_ref().unwrap()["k"], "w");
-        assert_eq!((&fields[2].schema, Schemas::parse(text).unwrap().1), (&Schema::Long, Schema::Named(0)));
+        assert_eq!(
+            (&fields[2].schema, Schemas::parse(text).unwrap().1),
+            (&Schema::Long, Schema::Named(0))
+        );
     }
 
     #[test]
     fn types_of_references_are_known_by_their_names() {
-        let inner = r#"{"type":"record","name":"a.Inner","fields":[{"name":"id","type":"int"}]}"#.to_owned();
-        let middle = r#"{"type":"record","name":"b.Middle","fields":[{"name":"inner","type":"a.Inner"}]}"#.to_owned();
+        let inner = r#"{"type":"record","name":"a.Inner","fields":[{"name":"id","type":"int"}]}"#
+            .to_owned();
+        let middle =
+            r#"{"type":"record","name":"b.Middle","fields":[{"name":"inner","type":"a.Inner"}]}"#
+                .to_owned();
         let text = r#"{"type":"array","items":"b.Middle"}"#;
-        let (schemas, root) = Schemas::parse_annotated(text, &[inner.clone(), middle.clone()]).unwrap();
-        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x0e\x00")).is_ok());
-        assert_eq!(Schemas::parse_annotated(text, &[middle, inner]).unwrap_err(), r#"reference 1: Middle: inner: unknown type "a.Inner""#);
+        let (schemas, root) =
+            Schemas::parse_annotated(text, &[inner.clone(), middle.clone()]).unwrap();
+        assert!(
+            schemas
+                .skip(&root, &mut Reader::new(b"\x02\x0e\x00"))
+                .is_ok()
+        );
+        assert_eq!(
+            Schemas::parse_annotated(text, &[middle, inner]).unwrap_err(),
+            r#"reference 1: Middle: inner: unknown type "a.Inner""#
+        );
     }
 
     #[test]
     fn records_of_nothing_take_no_time_to_skip() {
-        let mut nothing = r#"{"type":"record","name":"N0","fields":[{"name":"n","type":"null"}]}"#.to_owned();
+        let mut nothing =
+            r#"{"type":"record","name":"N0","fields":[{"name":"n","type":"null"}]}"#.to_owned();
         for level in 1..30 {
             let inner = level - 1;
             nothing = format!(
@@ -499,12 +646,24 @@ mod tests {
 
     #[test]
     fn recursive_types_are_limited_in_depth() {
-        let (schemas, root) = Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#).unwrap();
-        assert_eq!(kind(schemas.skip(&root, &mut Reader::new(b""))), Kind::Depth);
+        let (schemas, root) =
+            Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}"#)
+                .unwrap();
+        assert_eq!(
+            kind(schemas.skip(&root, &mut Reader::new(b""))),
+            Kind::Depth
+        );
         let (schemas, root) =
             Schemas::parse(r#"{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"R"}}]}"#).unwrap();
-        assert_eq!(kind(schemas.skip(&root, &mut Reader::new(&[2; 1000]))), Kind::Depth);
+        assert_eq!(
+            kind(schemas.skip(&root, &mut Reader::new(&[2; 1000]))),
+            Kind::Depth
+        );
         let (schemas, root) = Schemas::parse(r#"{"type":"array","items":"null"}"#).unwrap();
-        assert!(schemas.skip(&root, &mut Reader::new(b"\x02\x02\x00")).is_ok());
+        assert!(
+            schemas
+                .skip(&root, &mut Reader::new(b"\x02\x02\x00"))
+                .is_ok()
+        );
     }
 }

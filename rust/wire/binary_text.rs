@@ -40,8 +40,15 @@ impl BinaryText {
 
     #[cold]
     fn refused(self, text: &str) -> Fault {
-        let fault = Fault::new(Kind::Type, format!("{} is not {}", excerpt(text), self.describe()));
-        if is_wkt(text) { fault.because("it is a geometry as WKT: request string".to_owned()) } else { fault }
+        let fault = Fault::new(
+            Kind::Type,
+            format!("{} is not {}", excerpt(text), self.describe()),
+        );
+        if is_wkt(text) {
+            fault.because("it is a geometry as WKT: request string".to_owned())
+        } else {
+            fault
+        }
     }
 
     /// The bytes, if the text is valid.
@@ -57,15 +64,33 @@ impl BinaryText {
 
 /// Whether text is a geometry in words: `POINT (0 0)`, or with its SRID before it.
 fn is_wkt(text: &str) -> bool {
-    const KINDS: [&str; 7] = ["POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION"];
-    let text = text.rsplit_once(';').filter(|(srid, _)| srid.starts_with("SRID=")).map_or(text, |(_, rest)| rest).trim_start();
-    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    const KINDS: [&str; 7] = [
+        "POINT",
+        "LINESTRING",
+        "POLYGON",
+        "MULTIPOINT",
+        "MULTILINESTRING",
+        "MULTIPOLYGON",
+        "GEOMETRYCOLLECTION",
+    ];
+    let text = text
+        .rsplit_once(';')
+        .filter(|(srid, _)| srid.starts_with("SRID="))
+        .map_or(text, |(_, rest)| rest)
+        .trim_start();
+    let word = text
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
     text.len() > word.len() && KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
 /// The bytes of base64 text, in either alphabet.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
-    STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
+    STANDARD
+        .decode(text)
+        .or_else(|_| URL_SAFE.decode(text))
+        .ok()
 }
 
 /// The bytes of hexadecimal digits.
@@ -73,5 +98,9 @@ pub(crate) fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
     let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
-    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
+    if rest.is_empty() {
+        pairs.iter().map(byte).collect()
+    } else {
+        None
+    }
 }

@@ -42,28 +42,41 @@ const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// Returns the expanded message; borrowed if it was not compressed. `is_plain` returns whether bytes begin like a message.
 #[inline]
-pub(crate) fn expand<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&[u8]) -> bool) -> Result<Cow<'a, [u8]>> {
+pub(crate) fn expand<'a>(
+    bytes: &'a [u8],
+    compression: Compression,
+    is_plain: impl Fn(&[u8]) -> bool,
+) -> Result<Cow<'a, [u8]>> {
     match compression {
         Compression::None => Ok(Cow::Borrowed(bytes)),
-        Compression::Auto if bytes.is_empty() || !may_be_compressed(bytes) || is_plain(bytes) => Ok(Cow::Borrowed(bytes)),
+        Compression::Auto if bytes.is_empty() || !may_be_compressed(bytes) || is_plain(bytes) => {
+            Ok(Cow::Borrowed(bytes))
+        }
         _ => decompress(bytes, compression, is_plain),
     }
 }
 
 /// Cheap rejection of messages in other wire formats: a Snappy block begins with its expanded length.
 fn may_be_compressed(bytes: &[u8]) -> bool {
-    bytes.starts_with(&LZ4_MAGIC) || !snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2)
+    bytes.starts_with(&LZ4_MAGIC)
+        || !snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2)
 }
 
 /// Out of line: the decompressors' stack frames take 50 KiB, which each call probes page by page.
 #[inline(never)]
-fn decompress<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&[u8]) -> bool) -> Result<Cow<'a, [u8]>> {
+fn decompress<'a>(
+    bytes: &'a [u8],
+    compression: Compression,
+    is_plain: impl Fn(&[u8]) -> bool,
+) -> Result<Cow<'a, [u8]>> {
     match compression {
         Compression::None => Ok(Cow::Borrowed(bytes)),
         Compression::Auto if !bytes.starts_with(&LZ4_MAGIC) => Ok(try_snappy(bytes, is_plain)),
         Compression::Auto | Compression::Lz4 => lz4(bytes),
         Compression::Snappy => snappy(bytes),
-        Compression::Gzip => Expanded::default().with(flate2::read::MultiGzDecoder::new(bytes), "gzip").map(Expanded::into),
+        Compression::Gzip => Expanded::default()
+            .with(flate2::read::MultiGzDecoder::new(bytes), "gzip")
+            .map(Expanded::into),
         Compression::Zstd => zstd(bytes),
     }
 }
@@ -71,7 +84,10 @@ fn decompress<'a>(bytes: &'a [u8], compression: Compression, is_plain: impl Fn(&
 /// Tries to expand a raw Snappy block, which has no magic number. If the result does not begin like a message, the bytes are
 /// returned unchanged, for the dialect to reject.
 fn try_snappy<'a>(bytes: &'a [u8], is_plain: impl Fn(&[u8]) -> bool) -> Cow<'a, [u8]> {
-    snappy(bytes).ok().filter(|message| is_plain(message)).unwrap_or(Cow::Borrowed(bytes))
+    snappy(bytes)
+        .ok()
+        .filter(|message| is_plain(message))
+        .unwrap_or(Cow::Borrowed(bytes))
 }
 
 fn zstd(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
@@ -79,7 +95,8 @@ fn zstd(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     let mut frames = Frames::of(bytes, ZSTD);
     while let Some(mut rest) = frames.next_frame()? {
         let (header, length) = (rest, expanded.0.len());
-        let frame = StreamingDecoder::new_with_decoder(&mut rest, &mut decoder).map_err(|error| invalid(ZSTD, &error))?;
+        let frame = StreamingDecoder::new_with_decoder(&mut rest, &mut decoder)
+            .map_err(|error| invalid(ZSTD, &error))?;
         expanded = expanded.with(frame, ZSTD)?;
         check_zstd(header, &decoder, expanded.0.len() - length)?;
         frames.rest = rest;
@@ -91,22 +108,37 @@ fn zstd(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
 fn check_zstd(frame: &[u8], decoder: &FrameDecoder, length: usize) -> Result<()> {
     // The flags of the field for the size, of which the second one implies a field of one byte.
     const HAS_SIZE: u8 = 0b1110_0000;
-    if frame.get(4).is_some_and(|flags| flags & HAS_SIZE != 0) && decoder.content_size() != length as u64 {
-        return Err(invalid(ZSTD, &format!("it has {length} bytes, but declares {}", decoder.content_size())));
+    if frame.get(4).is_some_and(|flags| flags & HAS_SIZE != 0)
+        && decoder.content_size() != length as u64
+    {
+        return Err(invalid(
+            ZSTD,
+            &format!(
+                "it has {length} bytes, but declares {}",
+                decoder.content_size()
+            ),
+        ));
     }
     match decoder.get_checksum_from_data() {
-        Some(checksum) if decoder.get_calculated_checksum() != Some(checksum) => Err(invalid(ZSTD, &"its checksum does not match")),
+        Some(checksum) if decoder.get_calculated_checksum() != Some(checksum) => {
+            Err(invalid(ZSTD, &"its checksum does not match"))
+        }
         _ => Ok(()),
     }
 }
 
 fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
-    let (mut expanded, mut decoder) = (Expanded::default(), lz4_flex::frame::FrameDecoder::new(&[][..]));
+    let (mut expanded, mut decoder) = (
+        Expanded::default(),
+        lz4_flex::frame::FrameDecoder::new(&[][..]),
+    );
     let mut frames = Frames::of(bytes, LZ4);
     while let Some(rest) = frames.next_frame()? {
         // The decoder accepts the end of the input as the end of a frame, so it is given a whole frame.
         let length = lz4_length(rest).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
-        let (frame, rest) = rest.split_at_checked(length).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
+        let (frame, rest) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| invalid(LZ4, &"it has no end"))?;
         *decoder.get_mut() = frame;
         // An empty block ends the decoder's output, but not the frame.
         while !decoder.get_ref().is_empty() {
@@ -121,7 +153,8 @@ fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
 fn lz4_length(bytes: &[u8]) -> Option<usize> {
     let flags = bytes.strip_prefix(&LZ4_MAGIC)?.first()?;
     let field = |bit: u8, length: usize| if flags >> bit & 1 == 1 { length } else { 0 };
-    let (dictionary, checksum, size, block_checksum) = (field(0, 4), field(2, 4), field(3, 8), field(4, 4));
+    let (dictionary, checksum, size, block_checksum) =
+        (field(0, 4), field(2, 4), field(3, 8), field(4, 4));
     let mut at = 7 + size + dictionary;
     loop {
         let block = u32_at(bytes, at)?;
@@ -135,7 +168,10 @@ fn lz4_length(bytes: &[u8]) -> Option<usize> {
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    bytes
+        .get(at..)?
+        .first_chunk()
+        .map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 /// The frames of a message, without the skippable ones, which are the same in LZ4 and Zstandard.
@@ -147,13 +183,20 @@ struct Frames<'a> {
 
 impl<'a> Frames<'a> {
     fn of(bytes: &'a [u8], what: &'static str) -> Self {
-        Frames { rest: bytes, what, count: 0 }
+        Frames {
+            rest: bytes,
+            what,
+            count: 0,
+        }
     }
 
     /// Returns the bytes from the next frame on. The caller sets `rest` to those behind the frame.
     fn next_frame(&mut self) -> Result<Option<&'a [u8]>> {
         while let Some(length) = skippable_length(self.rest) {
-            self.rest = self.rest.get(length..).ok_or_else(|| invalid(self.what, &"a skippable frame has no end"))?;
+            self.rest = self
+                .rest
+                .get(length..)
+                .ok_or_else(|| invalid(self.what, &"a skippable frame has no end"))?;
         }
         if self.rest.is_empty() && self.count > 0 {
             return Ok(None);
@@ -161,7 +204,10 @@ impl<'a> Frames<'a> {
         self.count += 1;
         match self.count {
             0..=MAX_FRAMES => Ok(Some(self.rest)),
-            _ => Err(Fault::new(Kind::Compression, format!("has more than {MAX_FRAMES} frames"))),
+            _ => Err(Fault::new(
+                Kind::Compression,
+                format!("has more than {MAX_FRAMES} frames"),
+            )),
         }
     }
 }
@@ -176,13 +222,16 @@ fn skippable_length(bytes: &[u8]) -> Option<usize> {
 }
 
 fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
-    let length = snap::raw::decompress_len(bytes).map_err(|error| invalid("a Snappy block", &error))?;
+    let length =
+        snap::raw::decompress_len(bytes).map_err(|error| invalid("a Snappy block", &error))?;
     // The declared length is checked before the allocation; a Snappy block expands at most 64-fold.
     if length > MAX_EXPANDED || length / 64 > bytes.len() {
         return Err(too_large());
     }
     let expanded = snap::raw::Decoder::new().decompress_vec(bytes);
-    expanded.map(Cow::Owned).map_err(|error| invalid("a Snappy block", &error))
+    expanded
+        .map(Cow::Owned)
+        .map_err(|error| invalid("a Snappy block", &error))
 }
 
 /// The content of the frames so far.
@@ -193,8 +242,15 @@ impl Expanded {
     /// Appends what a decoder yields. The limit is one for all frames.
     fn with(mut self, decoder: impl Read, what: &str) -> Result<Self> {
         let left = (MAX_EXPANDED + 1).saturating_sub(self.0.len());
-        decoder.take(left as u64).read_to_end(&mut self.0).map_err(|error| invalid(what, &error))?;
-        if self.0.len() > MAX_EXPANDED { Err(too_large()) } else { Ok(self) }
+        decoder
+            .take(left as u64)
+            .read_to_end(&mut self.0)
+            .map_err(|error| invalid(what, &error))?;
+        if self.0.len() > MAX_EXPANDED {
+            Err(too_large())
+        } else {
+            Ok(self)
+        }
     }
 }
 
@@ -209,5 +265,8 @@ fn invalid(what: &str, error: &dyn std::fmt::Display) -> Fault {
 }
 
 fn too_large() -> Fault {
-    Fault::new(Kind::Compression, format!("expands beyond {MAX_EXPANDED} bytes"))
+    Fault::new(
+        Kind::Compression,
+        format!("expands beyond {MAX_EXPANDED} bytes"),
+    )
 }

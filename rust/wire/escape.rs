@@ -32,16 +32,33 @@ fn decode_escape(text: &str) -> Result<(char, usize)> {
         Some(b'f') => '\u{c}',
         Some(b'u') => return decode_unicode(text),
         Some(&other) => other as char,
-        None => return Err(Fault::new(Kind::Syntax, "lone backslash at the end of a string")),
+        None => {
+            return Err(Fault::new(
+                Kind::Syntax,
+                "lone backslash at the end of a string",
+            ));
+        }
     };
     Ok((simple, 2))
 }
 
 fn decode_unicode(text: &str) -> Result<(char, usize)> {
-    let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
-    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape stands for no character");
+    let unit = |at: usize| {
+        text.get(at..at + 4)
+            .and_then(|hex| u16::from_str_radix(hex, 16).ok())
+    };
+    let lone = || {
+        Fault::new(
+            Kind::Encoding,
+            "a lone surrogate escape stands for no character",
+        )
+    };
     let first = unit(2).ok_or_else(lone)?;
-    let second = if text.get(6..8) == Some("\\u") { unit(8) } else { None };
+    let second = if text.get(6..8) == Some("\\u") {
+        unit(8)
+    } else {
+        None
+    };
     match char::decode_utf16([first].into_iter().chain(second)).next() {
         Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
         _ => Err(lone()),

@@ -44,7 +44,11 @@ impl<'a> Text<'a> {
     /// As a value of a row image.
     #[inline]
     pub fn value(self) -> Value<'a> {
-        if self.escaped { Value::Escaped(self.raw) } else { Value::Text(self.raw) }
+        if self.escaped {
+            Value::Escaped(self.raw)
+        } else {
+            Value::Text(self.raw)
+        }
     }
 }
 
@@ -65,7 +69,11 @@ pub(crate) struct Elements(bool);
 impl<'a> Cursor<'a> {
     /// A reader of `text`; `lenient` lets control characters stand inside strings.
     pub fn new(text: &'a str, lenient: bool) -> Self {
-        Cursor { text, at: 0, lenient }
+        Cursor {
+            text,
+            at: 0,
+            lenient,
+        }
     }
 
     /// A reader of `text` from a character on.
@@ -130,7 +138,9 @@ impl<'a> Cursor<'a> {
     /// The next 16 bytes, if there are as many.
     #[inline(always)]
     pub fn block(&self) -> Option<u128> {
-        self.rest().first_chunk::<16>().map(|block| u128::from_le_bytes(*block))
+        self.rest()
+            .first_chunk::<16>()
+            .map(|block| u128::from_le_bytes(*block))
     }
 
     /// Steps over bytes that were compared with ASCII text.
@@ -164,7 +174,11 @@ impl<'a> Cursor<'a> {
     /// Any value. Objects and arrays are checked and come out as their text.
     #[inline(always)]
     pub fn value(&mut self) -> Result<Value<'a>> {
-        if self.peek() == Some(b'"') { self.text_at_quote().map(Text::value) } else { self.other_value() }
+        if self.peek() == Some(b'"') {
+            self.text_at_quote().map(Text::value)
+        } else {
+            self.other_value()
+        }
     }
 
     #[inline(never)]
@@ -217,7 +231,11 @@ impl<'a> Cursor<'a> {
 
     fn skip_nested(&mut self, depth: u32) -> Result<()> {
         if depth >= MAX_DEPTH {
-            return Err(Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(self.at));
+            return Err(Fault::new(
+                Kind::Depth,
+                format!("nested deeper than {MAX_DEPTH} levels"),
+            )
+            .at(self.at));
         }
         match self.peek() {
             Some(b'{') => {
@@ -294,10 +312,18 @@ impl<'a> Cursor<'a> {
             Some(b',') if !first => {
                 self.at += 1;
                 // A comma promises another member: `{"a":1,}` is not JSON.
-                if self.peek() == Some(close) { Err(self.unexpected("a value")) } else { Ok(true) }
+                if self.peek() == Some(close) {
+                    Err(self.unexpected("a value"))
+                } else {
+                    Ok(true)
+                }
             }
             Some(_) if first => Ok(true),
-            _ if first => Err(self.unexpected(if close == b'}' { "a key or '}'" } else { "a value or ']'" })),
+            _ if first => Err(self.unexpected(if close == b'}' {
+                "a key or '}'"
+            } else {
+                "a value or ']'"
+            })),
             _ => Err(self.unexpected(expected)),
         }
     }
@@ -313,7 +339,11 @@ impl<'a> Cursor<'a> {
 
     fn word(&mut self, word: &str) -> Result<&'a str> {
         let start = self.at;
-        if self.eat(word) { Ok(self.since(start)) } else { Err(self.unexpected("a value")) }
+        if self.eat(word) {
+            Ok(self.since(start))
+        } else {
+            Err(self.unexpected("a value"))
+        }
     }
 
     /// The string whose opening quote is the next byte. Most are short and plain: their end is in the first block.
@@ -326,7 +356,10 @@ impl<'a> Cursor<'a> {
             let end = start + hits.trailing_zeros() as usize;
             if hits != 0 && bytes.get(end) == Some(&b'"') {
                 self.at = end + 1;
-                return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped: false });
+                return Ok(Text {
+                    raw: self.text.get(start..end).unwrap_or_default(),
+                    escaped: false,
+                });
             }
         }
         self.long_string(start)
@@ -343,7 +376,10 @@ impl<'a> Cursor<'a> {
             match bytes.get(end) {
                 Some(b'"') => {
                     self.at = end + 1;
-                    return Ok(Text { raw: self.text.get(start..end).unwrap_or_default(), escaped });
+                    return Ok(Text {
+                        raw: self.text.get(start..end).unwrap_or_default(),
+                        escaped,
+                    });
                 }
                 Some(b'\\') => {
                     end = escape_end(bytes, end)?;
@@ -351,10 +387,15 @@ impl<'a> Cursor<'a> {
                 }
                 Some(_) if self.lenient => end += 1,
                 Some(control) => {
-                    let what = format!("control character U+{control:04X} in a string (lenient=True accepts it)");
+                    let what = format!(
+                        "control character U+{control:04X} in a string (lenient=True accepts it)"
+                    );
                     return Err(Fault::new(Kind::Syntax, what).at(end));
                 }
-                None => return Err(Fault::new(Kind::Syntax, "the message ends inside a string").at(bytes.len())),
+                None => {
+                    return Err(Fault::new(Kind::Syntax, "the message ends inside a string")
+                        .at(bytes.len()));
+                }
             }
         }
     }
@@ -410,7 +451,11 @@ impl<'a> Cursor<'a> {
     /// A string.
     #[inline]
     pub fn text(&mut self) -> Result<Text<'a>> {
-        if self.peek() == Some(b'"') { self.text_at_quote() } else { Err(self.wrong_type("text")) }
+        if self.peek() == Some(b'"') {
+            self.text_at_quote()
+        } else {
+            Err(self.wrong_type("text"))
+        }
     }
 
     /// A string, decoded, or null.
@@ -419,7 +464,10 @@ impl<'a> Cursor<'a> {
         match self.peek() {
             Some(b'"') => {
                 let start = self.at;
-                self.text_at_quote()?.decode().map(Some).map_err(|fault| fault.at(start))
+                self.text_at_quote()?
+                    .decode()
+                    .map(Some)
+                    .map_err(|fault| fault.at(start))
             }
             Some(b'n') => self.null().map(|()| None),
             _ => Err(self.wrong_type("text or null")),
@@ -429,7 +477,11 @@ impl<'a> Cursor<'a> {
     /// The integer that begins here.
     #[inline]
     pub fn integer(&mut self) -> Result<i64> {
-        if let Some(b'1'..=b'9') = self.text.as_bytes().get(self.at) { self.plain_integer() } else { self.any_integer() }
+        if let Some(b'1'..=b'9') = self.text.as_bytes().get(self.at) {
+            self.plain_integer()
+        } else {
+            self.any_integer()
+        }
     }
 
     /// An integer that begins with a digit other than zero: one pass where it has at most 18 digits.
@@ -437,7 +489,11 @@ impl<'a> Cursor<'a> {
     fn plain_integer(&mut self) -> Result<i64> {
         let bytes = self.text.as_bytes();
         let (mut at, mut value) = (self.at, 0i64);
-        while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
+        while let Some(digit) = bytes
+            .get(at)
+            .map(|byte| byte.wrapping_sub(b'0'))
+            .filter(|digit| *digit <= 9)
+        {
             value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
             at += 1;
         }
@@ -451,13 +507,19 @@ impl<'a> Cursor<'a> {
     fn any_integer(&mut self) -> Result<i64> {
         let start = self.at;
         let number = self.number()?;
-        number.parse().map_err(|_| Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start))
+        number.parse().map_err(|_| {
+            Fault::new(Kind::Envelope, format!("{number} is not a 64-bit integer")).at(start)
+        })
     }
 
     /// The boolean that begins here.
     #[inline]
     pub fn boolean(&mut self) -> Result<bool> {
-        if self.eat("true") { Ok(true) } else { self.word("false").map(|_| false) }
+        if self.eat("true") {
+            Ok(true)
+        } else {
+            self.word("false").map(|_| false)
+        }
     }
 
     /// The text of an object, or null; an empty array is as good as null.
@@ -466,8 +528,17 @@ impl<'a> Cursor<'a> {
         let at = self.at;
         match self.optional_nested()? {
             Some(text) if text.starts_with('[') => {
-                let is_empty = text.get(1..text.len() - 1).is_some_and(|inner| inner.trim().is_empty());
-                if is_empty { Ok(None) } else { Err(Fault::new(Kind::Envelope, "expected an object or null, found an array").at(at)) }
+                let is_empty = text
+                    .get(1..text.len() - 1)
+                    .is_some_and(|inner| inner.trim().is_empty());
+                if is_empty {
+                    Ok(None)
+                } else {
+                    Err(
+                        Fault::new(Kind::Envelope, "expected an object or null, found an array")
+                            .at(at),
+                    )
+                }
             }
             other => Ok(other),
         }
@@ -495,20 +566,32 @@ impl<'a> Cursor<'a> {
             Ok(_) => "an object",
             Err(fault) => return fault,
         };
-        Fault::new(Kind::Envelope, format!("expected {expected}, found {found}")).at(at)
+        Fault::new(
+            Kind::Envelope,
+            format!("expected {expected}, found {found}"),
+        )
+        .at(at)
     }
 
     /// An error where an object is expected: of the envelope if there is another value, else of the syntax.
     #[cold]
     pub fn no_object(&mut self, expected: &str) -> Fault {
         self.peek();
-        if self.clone().value().is_ok() { self.wrong_type(expected) } else { self.unexpected(expected) }
+        if self.clone().value().is_ok() {
+            self.wrong_type(expected)
+        } else {
+            self.unexpected(expected)
+        }
     }
 
     /// A syntax error at this byte: what was found, and what was expected.
     #[cold]
     pub fn unexpected(&self, expected: &str) -> Fault {
-        let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+        let found = match self
+            .text
+            .get(self.at..)
+            .and_then(|rest| rest.chars().next())
+        {
             Some(c) => format!("expected {expected}, found {c:?}"),
             None => format!("the message ends where {expected} was expected"),
         };
@@ -523,7 +606,10 @@ pub(crate) fn same_values(one: &str, other: &str) -> bool {
     }
     // Texts differ where their bytes do, unless an escape is there or before.
     let is_escape = |byte: u8| byte == b'\\';
-    let first = one.bytes().zip(other.bytes()).find(|(a, b)| a != b || is_escape(*a));
+    let first = one
+        .bytes()
+        .zip(other.bytes())
+        .find(|(a, b)| a != b || is_escape(*a));
     let are_texts = one.starts_with('"') && other.starts_with('"');
     if are_texts && first.is_some_and(|(a, b)| !is_escape(a) && !is_escape(b)) {
         return false;
@@ -559,7 +645,10 @@ pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
 #[inline(always)]
 pub(crate) fn special_in_32(block: &[u8; 32]) -> u32 {
     let (halves, _) = block.as_chunks::<16>();
-    halves.iter().rev().fold(0, |hits, half| hits << 16 | special_in(half))
+    halves
+        .iter()
+        .rev()
+        .fold(0, |hits, half| hits << 16 | special_in(half))
 }
 
 /// The 16 bytes from `at` on; zeros stand for those behind the end. None at the end.
@@ -591,7 +680,10 @@ pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
         at += 32;
     }
     let tail = bytes.get(at..).unwrap_or_default();
-    at + tail.iter().position(|&b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(tail.len())
+    at + tail
+        .iter()
+        .position(|&b| b == b'"' || b == b'\\' || b < 0x20)
+        .unwrap_or(tail.len())
 }
 
 #[inline]
@@ -685,8 +777,19 @@ mod tests {
 
     #[test]
     fn strings_decode_as_serde_json_does() {
-        for raw in ["plain", r"a\nb\t\r\b\f\/\\\", r"\u00e9\u4e2d", r"\ud83d\ude00!", r"\ud83d", r"\ude00\ud83d", r"\ud83dx"] {
-            let ours = Text { raw, escaped: true }.decode().ok().map(Cow::into_owned);
+        for raw in [
+            "plain",
+            r"a\nb\t\r\b\f\/\\\",
+            r"\u00e9\u4e2d",
+            r"\ud83d\ude00!",
+            r"\ud83d",
+            r"\ude00\ud83d",
+            r"\ud83dx",
+        ] {
+            let ours = Text { raw, escaped: true }
+                .decode()
+                .ok()
+                .map(Cow::into_owned);
             let theirs = serde_json::from_str::<String>(&format!("\"{raw}\"")).ok();
             assert_eq!(ours, theirs, "{raw}");
         }

@@ -48,20 +48,35 @@ pub(crate) enum Part<'a> {
 impl<'a> Part<'a> {
     /// The part that `token` stands for: what the `Deserialize` of a newtype calls.
     #[inline(always)]
-    pub fn deserialize<D: Deserializer<'a>>(token: &'static str, deserializer: D) -> Result<Self, D::Error> {
+    pub fn deserialize<D: Deserializer<'a>>(
+        token: &'static str,
+        deserializer: D,
+    ) -> Result<Self, D::Error> {
         deserializer.deserialize_newtype_struct(token, PartVisitor)
     }
 
     pub fn index(self) -> Option<usize> {
-        if let Part::Index(index) = self { Some(index) } else { None }
+        if let Part::Index(index) = self {
+            Some(index)
+        } else {
+            None
+        }
     }
 
     pub fn range(self) -> Option<Range<usize>> {
-        if let Part::Range(range) = self { Some(range) } else { None }
+        if let Part::Range(range) = self {
+            Some(range)
+        } else {
+            None
+        }
     }
 
     pub fn raw(self) -> Option<&'a str> {
-        if let Part::Raw(text) = self { Some(text) } else { None }
+        if let Part::Raw(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     /// Hands it over as a type that serde knows: of these only `u128` has room for a range.
@@ -70,7 +85,9 @@ impl<'a> Part<'a> {
         match self {
             Part::None => visitor.visit_none(),
             Part::Index(index) => visitor.visit_u64(index as u64),
-            Part::Range(range) => visitor.visit_u128((range.start as u128) << 64 | range.end as u128),
+            Part::Range(range) => {
+                visitor.visit_u128((range.start as u128) << 64 | range.end as u128)
+            }
             Part::Raw(text) => visitor.visit_borrowed_str(text),
         }
     }
@@ -168,7 +185,8 @@ const NESTED: &str = "$nested";
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawNested<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Part::deserialize(NESTED, deserializer).map(|part| RawNested(part.raw().unwrap_or_default()))
+        Part::deserialize(NESTED, deserializer)
+            .map(|part| RawNested(part.raw().unwrap_or_default()))
     }
 }
 
@@ -207,9 +225,14 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 
     /// Any other value comes as its JSON text, which was checked.
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawValue<'de>, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(
+        self,
+        deserializer: D,
+    ) -> Result<RawValue<'de>, D::Error> {
         let raw = <&str>::deserialize(deserializer)?;
-        Ok(RawValue(Cursor::new(raw, true).value().unwrap_or(Value::Null)))
+        Ok(RawValue(
+            Cursor::new(raw, true).value().unwrap_or(Value::Null),
+        ))
     }
 }
 
@@ -220,11 +243,18 @@ pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<boo
 
 /// Reads the object at the cursor.
 #[inline]
-pub(crate) fn read<'a, T: Deserialize<'a>>(cursor: &mut Cursor<'a>, context: &mut impl Context<'a>) -> Result<T> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(
+    cursor: &mut Cursor<'a>,
+    context: &mut impl Context<'a>,
+) -> Result<T> {
     if cursor.peek() != Some(b'{') {
         return Err(cursor.no_object("an object"));
     }
-    T::deserialize(JsonValue { cursor, context, or_null: false })
+    T::deserialize(JsonValue {
+        cursor,
+        context,
+        or_null: false,
+    })
 }
 
 /// The names of a struct's members, in its order. Empty for what is not a struct.
@@ -245,7 +275,12 @@ impl<'de> Deserializer<'de> for NamesOfMembers<'_> {
         Err(<Fault as serde::de::Error>::custom("there is no value"))
     }
 
-    fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, names: &'static [&'static str], visitor: V) -> Result<V::Value> {
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        names: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
         *self.0 = names;
         self.deserialize_any(visitor)
     }
@@ -268,12 +303,19 @@ impl<'a, C: Context<'a>> JsonValue<'_, 'a, C> {
     /// The value's first byte. White space was skipped where it was asked for null.
     #[inline(always)]
     fn first(&mut self) -> Option<u8> {
-        if self.or_null { self.cursor.next_byte() } else { self.cursor.peek() }
+        if self.or_null {
+            self.cursor.next_byte()
+        } else {
+            self.cursor.peek()
+        }
     }
 
     #[cold]
     fn wrong_type(self, expected: &str) -> Fault {
-        self.cursor.wrong_type(&format!("{expected}{}", if self.or_null { " or null" } else { "" }))
+        self.cursor.wrong_type(&format!(
+            "{expected}{}",
+            if self.or_null { " or null" } else { "" }
+        ))
     }
 }
 
@@ -282,7 +324,9 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
 
     /// Derived code always says what it expects.
     fn deserialize_any<V: Visitor<'a>>(self, _: V) -> Result<V::Value> {
-        Err(<Fault as serde::de::Error>::custom("a struct has a member of a type that envelopes do not have"))
+        Err(<Fault as serde::de::Error>::custom(
+            "a struct has a member of a type that envelopes do not have",
+        ))
     }
 
     #[inline(always)]
@@ -291,7 +335,10 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
             self.cursor.null()?;
             return visitor.visit_none();
         }
-        visitor.visit_some(JsonValue { or_null: true, ..self })
+        visitor.visit_some(JsonValue {
+            or_null: true,
+            ..self
+        })
     }
 
     #[inline(always)]
@@ -327,14 +374,28 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
     }
 
     #[inline(always)]
-    fn deserialize_struct<V: Visitor<'a>>(mut self, name: &'static str, members: &'static [&'static str], visitor: V) -> Result<V::Value> {
+    fn deserialize_struct<V: Visitor<'a>>(
+        mut self,
+        name: &'static str,
+        members: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
         if self.first() != Some(b'{') {
             return Err(self.wrong_type("an object"));
         }
-        let JsonValue { cursor, context, .. } = self;
+        let JsonValue {
+            cursor, context, ..
+        } = self;
         let object = cursor.object()?;
         let names = context.members().index(members);
-        let access = MemberAccess { cursor, context, object, name, names, key: NameId::START };
+        let access = MemberAccess {
+            cursor,
+            context,
+            object,
+            name,
+            names,
+            key: NameId::START,
+        };
         // Derived code misses a member at the object's end, and finds a duplicate before its value.
         visitor.visit_map(access).map_err(|fault| {
             cursor.peek();
@@ -347,18 +408,28 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
             return Err(self.wrong_type("an array"));
         }
         let elements = self.cursor.array()?;
-        visitor.visit_seq(ElementAccess { cursor: self.cursor, context: self.context, elements })
+        visitor.visit_seq(ElementAccess {
+            cursor: self.cursor,
+            context: self.context,
+            elements,
+        })
     }
 
     #[inline(always)]
-    fn deserialize_newtype_struct<V: Visitor<'a>>(self, token: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'a>>(
+        self,
+        token: &'static str,
+        visitor: V,
+    ) -> Result<V::Value> {
         match token {
             VALUE => {
                 self.cursor.peek();
                 let start = self.cursor.at();
                 match self.cursor.value()? {
                     Value::Text(text) => visitor.visit_borrowed_str(text),
-                    _ => visitor.visit_newtype_struct(BorrowedStrDeserializer::<Fault>::new(self.cursor.since(start))),
+                    _ => visitor.visit_newtype_struct(BorrowedStrDeserializer::<Fault>::new(
+                        self.cursor.since(start),
+                    )),
                 }
             }
             NESTED => match self.cursor.optional_nested()? {
@@ -401,21 +472,30 @@ impl<'a, C: Context<'a>> MapAccess<'a> for MemberAccess<'_, 'a, C> {
         if !self.cursor.next_member(&mut self.object)? {
             return Ok(None);
         }
-        let Some(names) = self.context.members().get(self.names) else { return Ok(None) };
+        let Some(names) = self.context.members().get(self.names) else {
+            return Ok(None);
+        };
         self.key = names.read(self.cursor, self.key)?;
         let member = names.column(self.key);
         if member.is_none() {
             self.context.unknown_member(self.name);
         }
         // Derived code ignores an index that is none of its own.
-        let index: U64Deserializer<Fault> = member.map_or(u64::MAX, |index| index as u64).into_deserializer();
+        let index: U64Deserializer<Fault> = member
+            .map_or(u64::MAX, |index| index as u64)
+            .into_deserializer();
         seed.deserialize(index).map(Some)
     }
 
     #[inline(always)]
     fn next_value_seed<V: DeserializeSeed<'a>>(&mut self, seed: V) -> Result<V::Value> {
-        let value = JsonValue { cursor: self.cursor, context: self.context, or_null: false };
-        seed.deserialize(value).map_err(|fault| self.within_member(fault))
+        let value = JsonValue {
+            cursor: self.cursor,
+            context: self.context,
+            or_null: false,
+        };
+        seed.deserialize(value)
+            .map_err(|fault| self.within_member(fault))
     }
 }
 
@@ -444,7 +524,12 @@ impl<'a, C: Context<'a>> SeqAccess<'a> for ElementAccess<'_, 'a, C> {
         if !self.cursor.next_element(&mut self.elements)? {
             return Ok(None);
         }
-        seed.deserialize(JsonValue { cursor: self.cursor, context: self.context, or_null: false }).map(Some)
+        seed.deserialize(JsonValue {
+            cursor: self.cursor,
+            context: self.context,
+            or_null: false,
+        })
+        .map(Some)
     }
 }
 
@@ -517,7 +602,9 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        let error = read::<Envelope<'_>>(&mut Cursor::new(text, false), &mut NoParts::default()).unwrap_err().into_error("json", None, 0);
+        let error = read::<Envelope<'_>>(&mut Cursor::new(text, false), &mut NoParts::default())
+            .unwrap_err()
+            .into_error("json", None, 0);
         format!("{} at {:?}", error.message, error.byte.unwrap())
     }
 
@@ -531,9 +618,24 @@ mod tests {
         ];
         for text in texts.iter().cycle().take(9) {
             let read: Envelope<'_> = read(&mut Cursor::new(text, false), &mut context).unwrap();
-            assert_eq!((&*read.name.0, read.number, read.flag, read.there), ("a", Some(-5), Some(true), true), "{text}");
-            assert_eq!(read.inner.iter().map(|inner| inner.number).collect::<Vec<_>>(), [1, 2], "{text}");
-            assert_eq!((read.any.0, read.nested.map(|nested| nested.0)), (Value::Nested("[1]"), Some(r#"{"b":0}"#)), "{text}");
+            assert_eq!(
+                (&*read.name.0, read.number, read.flag, read.there),
+                ("a", Some(-5), Some(true), true),
+                "{text}"
+            );
+            assert_eq!(
+                read.inner
+                    .iter()
+                    .map(|inner| inner.number)
+                    .collect::<Vec<_>>(),
+                [1, 2],
+                "{text}"
+            );
+            assert_eq!(
+                (read.any.0, read.nested.map(|nested| nested.0)),
+                (Value::Nested("[1]"), Some(r#"{"b":0}"#)),
+                "{text}"
+            );
         }
         assert_eq!(context.unknown, ["Envelope", "Inner"].repeat(3));
     }
@@ -541,22 +643,50 @@ mod tests {
     #[test]
     fn text_without_escapes_is_borrowed() {
         let text = r#"{"name":"a","any":"b"}"#;
-        let read: Envelope<'_> = read(&mut Cursor::new(text, false), &mut NoParts::default()).unwrap();
-        assert!(matches!((read.name.0, read.any.0, read.number, read.there), (Cow::Borrowed("a"), Value::Text("b"), None, false)));
+        let read: Envelope<'_> =
+            read(&mut Cursor::new(text, false), &mut NoParts::default()).unwrap();
+        assert!(matches!(
+            (read.name.0, read.any.0, read.number, read.there),
+            (Cow::Borrowed("a"), Value::Text("b"), None, false)
+        ));
     }
 
     #[test]
     fn errors_have_the_path_and_the_byte() {
         assert_eq!(error("[]"), "json: expected an object, found an array at 0");
         assert_eq!(error("{}"), "json: name: is missing at 2");
-        assert_eq!(error(r#"{"name":null}"#), "json: name: expected text, found null at 8");
-        assert_eq!(error(r#"{"number":"1"}"#), "json: number: expected an integer or null, found text at 10");
-        assert_eq!(error(r#"{"flag":1}"#), "json: flag: expected a boolean or null, found a number at 8");
-        assert_eq!(error(r#"{"nested":1}"#), "json: nested: expected an object or null, found a number at 10");
-        assert_eq!(error(r#"{"inner":1}"#), "json: inner: expected an array, found a number at 9");
-        assert_eq!(error(r#"{"inner":[1]}"#), "json: inner: expected an object, found a number at 10");
-        assert_eq!(error(r#"{"inner":[{"number":1,"number":1}]}"#), "json: inner.number: duplicate member at 31");
-        assert_eq!(error(r#"{"x":[1,]}"#), "json: x: expected a value, found ']' at 8");
+        assert_eq!(
+            error(r#"{"name":null}"#),
+            "json: name: expected text, found null at 8"
+        );
+        assert_eq!(
+            error(r#"{"number":"1"}"#),
+            "json: number: expected an integer or null, found text at 10"
+        );
+        assert_eq!(
+            error(r#"{"flag":1}"#),
+            "json: flag: expected a boolean or null, found a number at 8"
+        );
+        assert_eq!(
+            error(r#"{"nested":1}"#),
+            "json: nested: expected an object or null, found a number at 10"
+        );
+        assert_eq!(
+            error(r#"{"inner":1}"#),
+            "json: inner: expected an array, found a number at 9"
+        );
+        assert_eq!(
+            error(r#"{"inner":[1]}"#),
+            "json: inner: expected an object, found a number at 10"
+        );
+        assert_eq!(
+            error(r#"{"inner":[{"number":1,"number":1}]}"#),
+            "json: inner.number: duplicate member at 31"
+        );
+        assert_eq!(
+            error(r#"{"x":[1,]}"#),
+            "json: x: expected a value, found ']' at 8"
+        );
     }
 
     #[test]

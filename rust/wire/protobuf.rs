@@ -64,7 +64,10 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(message: &'a [u8]) -> Self {
-        Reader { rest: message, end: message.len() }
+        Reader {
+            rest: message,
+            end: message.len(),
+        }
     }
 
     /// Returns the current offset.
@@ -92,7 +95,9 @@ impl<'a> Reader<'a> {
 
     /// Splits the unread bytes at the offset `at`.
     pub fn split(&self, at: usize) -> (&'a [u8], &'a [u8]) {
-        self.rest.split_at_checked(at.saturating_sub(self.at())).unwrap_or((self.rest, &[]))
+        self.rest
+            .split_at_checked(at.saturating_sub(self.at()))
+            .unwrap_or((self.rest, &[]))
     }
 
     /// Returns the unread bytes as text.
@@ -104,18 +109,27 @@ impl<'a> Reader<'a> {
     /// Returns the unread bytes, validated as UTF-8.
     #[inline]
     pub fn as_utf8(&self) -> Result<&'a [u8]> {
-        if is_utf8(self.rest) { Ok(self.rest) } else { Err(self.not_utf8()) }
+        if is_utf8(self.rest) {
+            Ok(self.rest)
+        } else {
+            Err(self.not_utf8())
+        }
     }
 
     #[cold]
     fn not_utf8(&self) -> Fault {
-        let valid = std::str::from_utf8(self.rest).map_or_else(|error| error.valid_up_to(), str::len);
+        let valid =
+            std::str::from_utf8(self.rest).map_or_else(|error| error.valid_up_to(), str::len);
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at() + valid)
     }
 
     /// Reads a message: calls `take` after each tag, to read the value or to [`skip`](Self::skip) it.
     #[inline]
-    pub fn fields(mut self, known: &'static [KnownField], mut take: impl FnMut(Tag, &mut Self) -> Result<()>) -> Result<()> {
+    pub fn fields(
+        mut self,
+        known: &'static [KnownField],
+        mut take: impl FnMut(Tag, &mut Self) -> Result<()>,
+    ) -> Result<()> {
         while !self.rest.is_empty() {
             let tag = self.tag()?;
             take(tag, &mut self).map_err(|fault| match find(known, tag) {
@@ -131,7 +145,9 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn skip(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         // Most tables have no gaps.
-        let is_expected = known.get((tag >> 3).wrapping_sub(1) as usize).is_some_and(|known| known.tag == tag);
+        let is_expected = known
+            .get((tag >> 3).wrapping_sub(1) as usize)
+            .is_some_and(|known| known.tag == tag);
         match tag & 7 {
             VARINT if is_expected => self.varint().map(drop),
             LEN if is_expected => self.bytes().map(drop),
@@ -141,7 +157,11 @@ impl<'a> Reader<'a> {
 
     fn skip_checked(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         if let Some(known) = find(known, tag).filter(|known| known.tag != tag) {
-            let what = format!("expected {}, found {}", wire_type_name(known.tag), wire_type_name(tag));
+            let what = format!(
+                "expected {}, found {}",
+                wire_type_name(known.tag),
+                wire_type_name(tag)
+            );
             return Err(Fault::new(Kind::Envelope, what).at(self.at()));
         }
         self.value(tag).map(drop)
@@ -149,15 +169,21 @@ impl<'a> Reader<'a> {
 
     /// Whether the first field may be one of these. Most other bytes are rejected without a fault.
     pub fn begins_with(&self, known: &'static [KnownField]) -> bool {
-        let is_first = |byte: &u8| *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte));
+        let is_first =
+            |byte: &u8| *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte));
         self.rest.first().is_some_and(is_first)
     }
 
     /// Whether the bytes are a message of known fields only, with the expected wire types, and each field passes the `test`.
-    pub fn is_message(mut self, known: &'static [KnownField], mut test: impl FnMut(&Field<'a>) -> bool) -> bool {
+    pub fn is_message(
+        mut self,
+        known: &'static [KnownField],
+        mut test: impl FnMut(&Field<'a>) -> bool,
+    ) -> bool {
         loop {
             match self.next() {
-                Ok(Some(field)) if known.iter().any(|known| known.tag == field.tag) && test(&field) => {}
+                Ok(Some(field))
+                    if known.iter().any(|known| known.tag == field.tag) && test(&field) => {}
                 Ok(end) => return end.is_none(),
                 Err(_) => return false,
             }
@@ -174,7 +200,14 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, tag: Tag) -> Result<Field<'a>> {
-        let mut field = Field { tag, varint: 0, bytes: Reader { rest: &[], end: self.at() } };
+        let mut field = Field {
+            tag,
+            varint: 0,
+            bytes: Reader {
+                rest: &[],
+                end: self.at(),
+            },
+        };
         match tag & 7 {
             VARINT => field.varint = self.varint()?,
             LEN => field.bytes = self.bytes()?,
@@ -232,7 +265,10 @@ impl<'a> Reader<'a> {
     fn long_tag(&mut self) -> Result<Tag> {
         let at = self.at();
         let tag = self.varint()?;
-        u32::try_from(tag).ok().filter(|tag| *tag >= 8).ok_or_else(|| syntax("no field has such a number").at(at))
+        u32::try_from(tag)
+            .ok()
+            .filter(|tag| *tag >= 8)
+            .ok_or_else(|| syntax("no field has such a number").at(at))
     }
 
     /// Reads a boolean.
@@ -256,14 +292,23 @@ impl<'a> Reader<'a> {
 
     #[inline(always)]
     fn take(&mut self, length: usize) -> Result<Reader<'a>> {
-        let Some((taken, rest)) = self.rest.split_at_checked(length) else { return Err(self.too_long(length)) };
+        let Some((taken, rest)) = self.rest.split_at_checked(length) else {
+            return Err(self.too_long(length));
+        };
         self.rest = rest;
-        Ok(Reader { rest: taken, end: self.at() })
+        Ok(Reader {
+            rest: taken,
+            end: self.at(),
+        })
     }
 
     #[cold]
     fn too_long(&self, length: usize) -> Fault {
-        syntax(format!("{length} bytes should follow, but {} are left", self.rest.len())).at(self.at())
+        syntax(format!(
+            "{length} bytes should follow, but {} are left",
+            self.rest.len()
+        ))
+        .at(self.at())
     }
 
     /// Reads a varint of up to 64 bits.
@@ -308,8 +353,20 @@ mod tests {
     const ONE: Tag = number(1);
     const TWO: Tag = bytes(2);
     const NINE: Tag = bytes(9);
-    const KNOWN: &[KnownField] =
-        &[KnownField { tag: ONE, name: "one" }, KnownField { tag: TWO, name: "two" }, KnownField { tag: NINE, name: "nine" }];
+    const KNOWN: &[KnownField] = &[
+        KnownField {
+            tag: ONE,
+            name: "one",
+        },
+        KnownField {
+            tag: TWO,
+            name: "two",
+        },
+        KnownField {
+            tag: NINE,
+            name: "nine",
+        },
+    ];
 
     type Found = Vec<(Tag, u64, Vec<u8>)>;
 
@@ -326,7 +383,14 @@ mod tests {
         });
         result.map(|()| found).map_err(|fault| {
             let parts = fault.into_parts();
-            (if parts.field.is_empty() { parts.what } else { format!("{}: {}", parts.field, parts.what) }, parts.byte)
+            (
+                if parts.field.is_empty() {
+                    parts.what
+                } else {
+                    format!("{}: {}", parts.field, parts.what)
+                },
+                parts.byte,
+            )
         })
     }
 
@@ -334,7 +398,10 @@ mod tests {
     fn unknown_fields_are_skipped() {
         let bytes = b"\x08\x96\x01\x1D1234\x12\x02hi\x21\x01\x02\x03\x04\x05\x06\x07\x08\x4A\x00\xA2\x06\x01x\x08\x00";
         let hi = (TWO, 0, b"hi".to_vec());
-        assert_eq!(read(bytes).unwrap(), [(ONE, 150, vec![]), hi, (NINE, 0, vec![]), (ONE, 0, vec![])]);
+        assert_eq!(
+            read(bytes).unwrap(),
+            [(ONE, 150, vec![]), hi, (NINE, 0, vec![]), (ONE, 0, vec![])]
+        );
         assert_eq!(read(b"").unwrap(), []);
     }
 
@@ -343,20 +410,52 @@ mod tests {
         let cases: [(&[u8], &str, usize); 13] = [
             (b"\x08", "one: the message ends inside a number", 1),
             (b"\x08\x80", "one: the message ends inside a number", 1),
-            (b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02", "one: a number of more than 64 bits", 1),
-            (b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "one: a number of more than 64 bits", 1),
-            (b"\x12\x03ab", "two: 3 bytes should follow, but 2 are left", 2),
-            (b"\x12\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01ab", "two: 18446744073709551615 bytes should follow, but 2 are left", 11),
-            (b"\x08\x01\x1D123", "4 bytes should follow, but 3 are left", 3),
+            (
+                b"\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02",
+                "one: a number of more than 64 bits",
+                1,
+            ),
+            (
+                b"\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+                "one: a number of more than 64 bits",
+                1,
+            ),
+            (
+                b"\x12\x03ab",
+                "two: 3 bytes should follow, but 2 are left",
+                2,
+            ),
+            (
+                b"\x12\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01ab",
+                "two: 18446744073709551615 bytes should follow, but 2 are left",
+                11,
+            ),
+            (
+                b"\x08\x01\x1D123",
+                "4 bytes should follow, but 3 are left",
+                3,
+            ),
             (b"\x08\x01\x1B", "a group, which nothing here has", 3),
             (b"\x1C", "a group, which nothing here has", 1),
             (b"\x1F", "no field has such a form", 1),
             (b"\x02\x00", "no field has such a number", 0),
-            (b"\x12\x00\x10\x05", "two: expected text, bytes or a message, found a number", 3),
-            (b"\x0A\x00", "one: expected a number, found text, bytes or a message", 1),
+            (
+                b"\x12\x00\x10\x05",
+                "two: expected text, bytes or a message, found a number",
+                3,
+            ),
+            (
+                b"\x0A\x00",
+                "one: expected a number, found text, bytes or a message",
+                1,
+            ),
         ];
         for (bytes, what, at) in cases {
-            assert_eq!(read(bytes).unwrap_err(), (what.to_owned(), Some(at)), "{bytes:?}");
+            assert_eq!(
+                read(bytes).unwrap_err(),
+                (what.to_owned(), Some(at)),
+                "{bytes:?}"
+            );
         }
     }
 
@@ -372,6 +471,9 @@ mod tests {
         let mut inner = reader.repeated(TWO).unwrap().unwrap();
         assert!(reader.is_empty() && inner.repeated(NINE).unwrap().is_none());
         let text = inner.repeated(TWO).unwrap().unwrap();
-        assert_eq!((text.at(), text.as_text().unwrap_err().into_parts().byte), (4, Some(5)));
+        assert_eq!(
+            (text.at(), text.as_text().unwrap_err().into_parts().byte),
+            (4, Some(5))
+        );
     }
 }

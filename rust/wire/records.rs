@@ -5,7 +5,10 @@ use crate::error::{Fault, Kind, Result};
 
 /// Calls `record` at the start of each object of a text: an object, an array of objects, or several of these separated by
 /// whitespace (in practice LF or CR LF).
-pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>) -> Result<()> {
+pub(crate) fn records<'a>(
+    cursor: &mut Cursor<'a>,
+    mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>,
+) -> Result<()> {
     let (mut seen, mut has_array) = (false, false);
     cursor.eat(BYTE_ORDER_MARK);
     while let Some(byte) = cursor.peek() {
@@ -28,12 +31,16 @@ pub(crate) fn records<'a>(cursor: &mut Cursor<'a>, mut record: impl FnMut(&mut C
         debug_assert!(cursor.at() > start);
         let end = cursor.at();
         if cursor.peek().is_some() && cursor.at() == end {
-            return Err(cursor.unexpected("a newline between two messages, as Amazon Firehose writes with a record delimiter"));
+            return Err(cursor.unexpected(
+                "a newline between two messages, as Amazon Firehose writes with a record delimiter",
+            ));
         }
     }
     match (seen, has_array) {
         (true, _) => Ok(()),
-        (false, true) => Err(Fault::new(Kind::Envelope, "an array without messages").at(cursor.at())),
+        (false, true) => {
+            Err(Fault::new(Kind::Envelope, "an array without messages").at(cursor.at()))
+        }
         (false, false) => Err(Fault::new(Kind::Syntax, "the message is empty").at(cursor.at())),
     }
 }

@@ -5,17 +5,28 @@ use crate::error::{Fault, Kind, Result};
 /// Returns the bytes as text, if they are valid UTF-8. simdutf8 is only for long texts.
 #[inline]
 pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
-    if bytes.len() < SIMD_MIN_LEN { std::str::from_utf8(bytes).ok() } else { simdutf8::basic::from_utf8(bytes).ok() }
+    if bytes.len() < SIMD_MIN_LEN {
+        std::str::from_utf8(bytes).ok()
+    } else {
+        simdutf8::basic::from_utf8(bytes).ok()
+    }
 }
 
 /// Returns the bytes as text; the fault of others says `what` and names the first invalid byte.
 pub(crate) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str> {
-    simdutf8::compat::from_utf8(bytes).map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
+    simdutf8::compat::from_utf8(bytes)
+        .map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
 }
 
 /// Whether bytes begin as JSON in UTF-16 does: with its byte order mark, or with ASCII in every other byte.
 pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
-    matches!(bytes, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] | [b'{' | b'[', 0, 1..=0x7F, 0, ..] | [0, b'{' | b'[', 0, 1..=0x7F, ..])
+    matches!(
+        bytes,
+        [0xFF, 0xFE, ..]
+            | [0xFE, 0xFF, ..]
+            | [b'{' | b'[', 0, 1..=0x7F, 0, ..]
+            | [0, b'{' | b'[', 0, 1..=0x7F, ..]
+    )
 }
 
 /// Length from which simdutf8 is faster.
@@ -45,8 +56,17 @@ fn is_short_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let ends = u64::from_le_bytes(*first) | u64::from_le_bytes(*last);
-        let between = if bytes.len() > 16 { bytes.as_chunks::<8>().0 } else { &[] };
-        bytes.len() < SIMD_MIN_LEN && between.iter().fold(ends, |all, block| all | u64::from_le_bytes(*block)) & HIGH == 0
+        let between = if bytes.len() > 16 {
+            bytes.as_chunks::<8>().0
+        } else {
+            &[]
+        };
+        bytes.len() < SIMD_MIN_LEN
+            && between
+                .iter()
+                .fold(ends, |all, block| all | u64::from_le_bytes(*block))
+                & HIGH
+                == 0
     } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         (u32::from_le_bytes(*first) | u32::from_le_bytes(*last)) & HIGH as u32 == 0
     } else {
@@ -69,14 +89,21 @@ impl<'a> Texts<'a> {
     const GROUP_BYTES: usize = 16 << 10;
 
     pub fn new(buffer: &'a [u8]) -> Self {
-        Texts { buffer, group: "", start: 0, has_failed: false }
+        Texts {
+            buffer,
+            group: "",
+            start: 0,
+            has_failed: false,
+        }
     }
 
     /// Returns bytes as text, if they are valid UTF-8. They need not be of the buffer.
     #[inline]
     pub fn text(&mut self, bytes: &'a [u8]) -> Option<&'a str> {
         let at = (bytes.as_ptr() as usize).wrapping_sub(self.buffer.as_ptr() as usize);
-        self.in_group(at, bytes.len()).or_else(|| self.next_group(at, bytes.len())).or_else(|| simdutf8::basic::from_utf8(bytes).ok())
+        self.in_group(at, bytes.len())
+            .or_else(|| self.next_group(at, bytes.len()))
+            .or_else(|| simdutf8::basic::from_utf8(bytes).ok())
     }
 
     #[inline]
@@ -103,7 +130,10 @@ impl<'a> Texts<'a> {
 /// Moves an end back so that it is between two characters.
 fn whole_characters(bytes: &[u8], end: usize) -> usize {
     let is_between = |end: &usize| bytes.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80);
-    (end.saturating_sub(3)..=end).rev().find(is_between).unwrap_or(end)
+    (end.saturating_sub(3)..=end)
+        .rev()
+        .find(is_between)
+        .unwrap_or(end)
 }
 
 #[cfg(test)]
@@ -117,7 +147,12 @@ mod tests {
             broken.into_iter().for_each(|at: usize| buffer[at] = 0xFF);
             for step in [1, 3, 7, 16, 333, 5000] {
                 let mut texts = Texts::new(&buffer);
-                assert!(buffer.chunks(step).all(|part| texts.text(part) == std::str::from_utf8(part).ok()), "{broken:?}, {step}");
+                assert!(
+                    buffer
+                        .chunks(step)
+                        .all(|part| texts.text(part) == std::str::from_utf8(part).ok()),
+                    "{broken:?}, {step}"
+                );
             }
         }
         assert_eq!(Texts::new(b"here").text(b"elsewhere"), Some("elsewhere"));

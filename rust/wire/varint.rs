@@ -6,7 +6,10 @@ const MAX_LEN: usize = 10;
 /// Reads a varint of any length. Returns it with its length; on an error, what is wrong with the bytes.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
-    bytes.first_chunk().and_then(|block| up_to_8_bytes(*block)).map_or_else(|| any_varint(bytes), Ok)
+    bytes
+        .first_chunk()
+        .and_then(|block| up_to_8_bytes(*block))
+        .map_or_else(|| any_varint(bytes), Ok)
 }
 
 /// Reads a varint of at most eight bytes, as lanes of one integer.
@@ -14,10 +17,14 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
 fn up_to_8_bytes(block: [u8; 8]) -> Option<(u64, usize)> {
     let word = u64::from_le_bytes(block);
     let last_bit = (!word & 0x8080_8080_8080_8080).trailing_zeros();
-    let lanes = word & 0x7F7F_7F7F_7F7F_7F7F & u64::MAX.checked_shr(63u32.checked_sub(last_bit)?)?;
+    let lanes =
+        word & 0x7F7F_7F7F_7F7F_7F7F & u64::MAX.checked_shr(63u32.checked_sub(last_bit)?)?;
     let pairs = lanes & 0x007F_007F_007F_007F | (lanes & 0x7F00_7F00_7F00_7F00) >> 1;
     let quads = pairs & 0x0000_3FFF_0000_3FFF | (pairs & 0x3FFF_0000_3FFF_0000) >> 2;
-    Some((quads & 0x0FFF_FFFF | (quads & 0x0FFF_FFFF_0000_0000) >> 4, last_bit as usize / 8 + 1))
+    Some((
+        quads & 0x0FFF_FFFF | (quads & 0x0FFF_FFFF_0000_0000) >> 4,
+        last_bit as usize / 8 + 1,
+    ))
 }
 
 #[inline(never)]
@@ -29,7 +36,11 @@ fn any_varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
             return Ok((number, index + 1));
         }
     }
-    Err(if bytes.len() < MAX_LEN { Invalid::Incomplete } else { Invalid::TooLong })
+    Err(if bytes.len() < MAX_LEN {
+        Invalid::Incomplete
+    } else {
+        Invalid::TooLong
+    })
 }
 
 /// Why bytes are not a varint.
@@ -50,16 +61,32 @@ mod tests {
         assert_eq!(varint(b"\x00"), Ok((0, 1)));
         assert_eq!(varint(b"\xac\x02rest"), Ok((300, 2)));
         for bits in 0..64 {
-            for number in [1u64 << bits, u64::MAX >> bits, 0x5A5A_5A5A_5A5A_5A5A >> bits] {
+            for number in [
+                1u64 << bits,
+                u64::MAX >> bits,
+                0x5A5A_5A5A_5A5A_5A5A >> bits,
+            ] {
                 let length = (64 - number.leading_zeros()).div_ceil(7).max(1) as usize;
-                let byte = |at: usize| (number >> (7 * at)) as u8 & 0x7F | if at + 1 < length { 0x80 } else { 0 };
+                let byte = |at: usize| {
+                    (number >> (7 * at)) as u8 & 0x7F | if at + 1 < length { 0x80 } else { 0 }
+                };
                 let bytes: Vec<u8> = (0..length).map(byte).chain([0xFF; 9]).collect();
                 assert_eq!(varint(&bytes), Ok((number, length)), "{number:#x}");
-                assert_eq!(varint(&bytes[..length]), Ok((number, length)), "{number:#x} at the end");
+                assert_eq!(
+                    varint(&bytes[..length]),
+                    Ok((number, length)),
+                    "{number:#x} at the end"
+                );
             }
         }
-        assert_eq!(varint(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), Ok((u64::MAX, 10)));
-        assert_eq!(varint(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), Err(Invalid::TooLong));
+        assert_eq!(
+            varint(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+            Ok((u64::MAX, 10))
+        );
+        assert_eq!(
+            varint(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"),
+            Err(Invalid::TooLong)
+        );
         assert_eq!(varint(b"\x80\x80"), Err(Invalid::Incomplete));
         assert_eq!(varint(b""), Err(Invalid::Incomplete));
     }

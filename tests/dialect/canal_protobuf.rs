@@ -24,7 +24,12 @@ fn number(field: u64, number: i64) -> Vec<u8> {
 
 fn bytes(field: u64, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     let bytes = bytes.as_ref();
-    [varint(field << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
+    [
+        varint(field << 3 | 2),
+        varint(bytes.len() as u64),
+        bytes.to_vec(),
+    ]
+    .concat()
 }
 
 /// A column as canal writes it.
@@ -33,15 +38,29 @@ fn column(name: &str, value: Option<&str>) -> Vec<u8> {
 }
 
 fn described(name: &str, value: Option<&str>, jdbc: i64, key: bool, declared: &str) -> Vec<u8> {
-    let (is_null, value) = (value.is_none().into(), value.map(|value| bytes(8, value)).unwrap_or_default());
+    let (is_null, value) = (
+        value.is_none().into(),
+        value.map(|value| bytes(8, value)).unwrap_or_default(),
+    );
     let flags = [number(4, key.into()), number(5, 1), number(6, is_null)].concat();
-    [number(1, 0), number(2, jdbc), bytes(3, name), flags, value, bytes(10, declared)].concat()
+    [
+        number(1, 0),
+        number(2, jdbc),
+        bytes(3, name),
+        flags,
+        value,
+        bytes(10, declared),
+    ]
+    .concat()
 }
 
 type Columns<'c> = &'c [(&'c str, Option<&'c str>)];
 
 fn columns(field: u64, columns: Columns<'_>) -> Vec<u8> {
-    columns.iter().flat_map(|(name, value)| bytes(field, column(name, *value))).collect()
+    columns
+        .iter()
+        .flat_map(|(name, value)| bytes(field, column(name, *value)))
+        .collect()
 }
 
 fn row(before: Columns<'_>, after: Columns<'_>) -> Vec<u8> {
@@ -53,12 +72,30 @@ const UPDATE: i64 = 2;
 const DELETE: i64 = 3;
 
 fn change(event: i64, rows: &[Vec<u8>]) -> Vec<u8> {
-    [number(1, 77), number(2, event), number(10, 0), rows.concat()].concat()
+    [
+        number(1, 77),
+        number(2, event),
+        number(10, 0),
+        rows.concat(),
+    ]
+    .concat()
 }
 
 fn header(more: &[Vec<u8>]) -> Vec<u8> {
-    let log = [number(1, 1), bytes(2, "mysql-bin.000007"), number(3, 4711), number(4, 21)].concat();
-    [log, number(6, 1_714_979_289_000), number(7, 2), more.concat()].concat()
+    let log = [
+        number(1, 1),
+        bytes(2, "mysql-bin.000007"),
+        number(3, 4711),
+        number(4, 21),
+    ]
+    .concat();
+    [
+        log,
+        number(6, 1_714_979_289_000),
+        number(7, 2),
+        more.concat(),
+    ]
+    .concat()
 }
 
 fn orders() -> Vec<u8> {
@@ -85,9 +122,21 @@ fn packet(entries: &[Vec<u8>]) -> Vec<u8> {
 
 /// Of everything something: what canal would write for a small transaction.
 fn sample() -> Vec<u8> {
-    let inserted = row(&[], &[("id", Some("1")), ("note", Some("é")), ("gone", None)]);
-    let updated = row(&[("id", Some("1")), ("note", Some("é"))], &[("id", Some("1")), ("note", Some(""))]);
-    let statement = [number(2, 5), number(10, 1), bytes(11, "ALTER TABLE orders ADD x INT"), bytes(14, "shop")].concat();
+    let inserted = row(
+        &[],
+        &[("id", Some("1")), ("note", Some("é")), ("gone", None)],
+    );
+    let updated = row(
+        &[("id", Some("1")), ("note", Some("é"))],
+        &[("id", Some("1")), ("note", Some(""))],
+    );
+    let statement = [
+        number(2, 5),
+        number(10, 1),
+        bytes(11, "ALTER TABLE orders ADD x INT"),
+        bytes(14, "shop"),
+    ]
+    .concat();
     packet(&[
         entry(header(&[]), BEGIN, number(4, 99)),
         entry(orders(), ROWS, change(INSERT, &[inserted])),
@@ -100,11 +149,18 @@ fn sample() -> Vec<u8> {
 // ---- what comes out
 
 fn options(mode: Mode) -> Options {
-    Options { dialect: "canal-protobuf".into(), mode, ..Options::default() }
+    Options {
+        dialect: "canal-protobuf".into(),
+        mode,
+        ..Options::default()
+    }
 }
 
 fn decode(options: Options, messages: &[Vec<u8>]) -> RecordBatch {
-    let array: BinaryArray = messages.iter().map(|message| Some(message.as_slice())).collect();
+    let array: BinaryArray = messages
+        .iter()
+        .map(|message| Some(message.as_slice()))
+        .collect();
     Decoder::new(options).unwrap().decode(&array).unwrap()
 }
 
@@ -114,7 +170,10 @@ fn read(message: Vec<u8>) -> RecordBatch {
 
 fn error(message: Vec<u8>) -> Error {
     let array = BinaryArray::from(vec![&message[..]]);
-    match Decoder::new(options(Mode::FailFast)).unwrap().decode(&array) {
+    match Decoder::new(options(Mode::FailFast))
+        .unwrap()
+        .decode(&array)
+    {
         Err(DecodeError::Row(error)) => error,
         other => panic!("{message:02X?}: {other:?}"),
     }
@@ -138,45 +197,106 @@ type Cells<'b> = Vec<(&'b str, Option<&'b str>)>;
 fn maps<'b>(batch: &'b RecordBatch, image: &str) -> Vec<Option<Cells<'b>>> {
     let maps = batch[image].as_map();
     let (keys, values) = (texts(maps.keys()), texts(maps.values()));
-    let of_row = |row: usize| (maps.value_offsets()[row] as usize)..(maps.value_offsets()[row + 1] as usize);
-    let entries = |row| of_row(row).map(|at| (keys[at].unwrap(), values[at])).collect();
-    (0..maps.len()).map(|row| maps.is_valid(row).then(|| entries(row))).collect()
+    let of_row =
+        |row: usize| (maps.value_offsets()[row] as usize)..(maps.value_offsets()[row + 1] as usize);
+    let entries = |row| {
+        of_row(row)
+            .map(|at| (keys[at].unwrap(), values[at]))
+            .collect()
+    };
+    (0..maps.len())
+        .map(|row| maps.is_valid(row).then(|| entries(row)))
+        .collect()
 }
 
 #[test]
 fn a_packet_has_many_rows() {
     let batch = read(sample());
-    assert_eq!(ops(&batch), ["begin", "insert", "update", "update", "ddl", "commit"]);
-    let operations = ["TRANSACTIONBEGIN", "INSERT", "UPDATE", "UPDATE", "ALTER", "TRANSACTIONEND"].map(Some);
+    assert_eq!(
+        ops(&batch),
+        ["begin", "insert", "update", "update", "ddl", "commit"]
+    );
+    let operations = [
+        "TRANSACTIONBEGIN",
+        "INSERT",
+        "UPDATE",
+        "UPDATE",
+        "ALTER",
+        "TRANSACTIONEND",
+    ]
+    .map(Some);
     assert_eq!(source(&batch, "operation"), operations);
-    assert_eq!(source(&batch, "transaction_id"), [None, None, None, None, None, Some("5418")]);
+    assert_eq!(
+        source(&batch, "transaction_id"),
+        [None, None, None, None, None, Some("5418")]
+    );
     let inserted = Some(vec![("id", Some("1")), ("note", Some("é")), ("gone", None)]);
-    assert_eq!((&maps(&batch, "before")[1], &maps(&batch, "after")[1]), (&None, &inserted));
-    assert_eq!(maps(&batch, "after")[3], Some(vec![("id", Some("1")), ("note", Some(""))]));
-    assert_eq!(batch["row"].as_primitive::<arrow_array::types::Int32Type>().values(), &[0, 1, 2, 3, 4, 5]);
+    assert_eq!(
+        (&maps(&batch, "before")[1], &maps(&batch, "after")[1]),
+        (&None, &inserted)
+    );
+    assert_eq!(
+        maps(&batch, "after")[3],
+        Some(vec![("id", Some("1")), ("note", Some(""))])
+    );
+    assert_eq!(
+        batch["row"]
+            .as_primitive::<arrow_array::types::Int32Type>()
+            .values(),
+        &[0, 1, 2, 3, 4, 5]
+    );
 }
 
 /// protobuf reads a message that follows another one as more fields of it, of which the last ones count.
 #[test]
 fn a_second_message_is_an_error() {
-    let alone = || entry(orders(), ROWS, change(INSERT, &[row(&[], &[("id", Some("1"))])]));
+    let alone = || {
+        entry(
+            orders(),
+            ROWS,
+            change(INSERT, &[row(&[], &[("id", Some("1"))])]),
+        )
+    };
     let entry_with = |more: Vec<u8>| [alone(), more].concat();
     let cases = [
         ([sample(), sample()].concat(), "body: duplicate field"),
         ([sample(), bytes(5, "")].concat(), "body: duplicate field"),
-        (packet(&[entry_with(alone())]), "body.messages.0.header: duplicate field"),
-        (packet(&[entry_with(bytes(3, ""))]), "body.messages.0.storeValue: duplicate field"),
-        (messages(&[alone(), entry_with(alone())]), "messages.1.header: duplicate field"),
+        (
+            packet(&[entry_with(alone())]),
+            "body.messages.0.header: duplicate field",
+        ),
+        (
+            packet(&[entry_with(bytes(3, ""))]),
+            "body.messages.0.storeValue: duplicate field",
+        ),
+        (
+            messages(&[alone(), entry_with(alone())]),
+            "messages.1.header: duplicate field",
+        ),
         (entry_with(alone()), "header: duplicate field"),
     ];
     for (message, expected) in cases {
         for dialect in ["canal-protobuf", "auto"] {
-            let options = Options { dialect: dialect.into(), ..options(Mode::Permissive) };
+            let options = Options {
+                dialect: dialect.into(),
+                ..options(Mode::Permissive)
+            };
             let batch = decode(options, &[sample(), message.clone(), sample()]);
             let failed: Vec<_> = ops(&batch).iter().map(|op| *op == "error").collect();
-            assert_eq!(failed.iter().filter(|failed| **failed).count(), 1, "{expected}: {:?}", ops(&batch));
+            assert_eq!(
+                failed.iter().filter(|failed| **failed).count(),
+                1,
+                "{expected}: {:?}",
+                ops(&batch)
+            );
             let found = error(message.clone());
-            assert_eq!((found.kind, found.message.as_str()), (Kind::Envelope, format!("canal-protobuf: {expected}").as_str()));
+            assert_eq!(
+                (found.kind, found.message.as_str()),
+                (
+                    Kind::Envelope,
+                    format!("canal-protobuf: {expected}").as_str()
+                )
+            );
         }
     }
 }
@@ -189,12 +309,22 @@ fn entries_and_messages_are_read_without_a_packet() {
     }
     let numbered = read([number(1, 12), messages(&[deleted(), deleted()])].concat());
     assert_eq!(ops(&numbered), ["delete", "delete"]);
-    let ids = numbered["source"].as_struct().column_by_name("message_id").unwrap();
-    assert_eq!(ids.as_primitive::<arrow_array::types::Int64Type>().values(), &[12, 12]);
+    let ids = numbered["source"]
+        .as_struct()
+        .column_by_name("message_id")
+        .unwrap();
+    assert_eq!(
+        ids.as_primitive::<arrow_array::types::Int64Type>().values(),
+        &[12, 12]
+    );
 }
 
 fn deleted() -> Vec<u8> {
-    entry(orders(), ROWS, change(DELETE, &[row(&[("id", Some("1"))], &[])]))
+    entry(
+        orders(),
+        ROWS,
+        change(DELETE, &[row(&[("id", Some("1"))], &[])]),
+    )
 }
 
 fn pair(field: u64, key: &str, value: &str) -> Vec<u8> {
@@ -207,28 +337,120 @@ fn marks() {
     let gtid = pair(12, "curtGtid", "9e64:7");
     let xa = |word: &str| [pair(3, "XA_TYPE", word), pair(3, "XA_XID", " X'31',X'',1")].concat();
     let with_event = |event| header(&[number(11, event)]);
-    let xa_rows = |event| [number(2, event), bytes(11, "XA ..."), pair(13, "XA_XID", " X'31'")].concat();
+    let xa_rows = |event| {
+        [
+            number(2, event),
+            bytes(11, "XA ..."),
+            pair(13, "XA_XID", " X'31'"),
+        ]
+        .concat()
+    };
     let cases = [
-        (entry(header(&[]), BEGIN, vec![]), "begin", "TRANSACTIONBEGIN", None, None),
-        (entry(header(std::slice::from_ref(&gtid)), BEGIN, bytes(2, "")), "begin", "TRANSACTIONBEGIN", None, Some("9e64:7")),
-        (entry(header(&[gtid, bytes(13, "9e64:1-7")]), END, bytes(2, "8")), "commit", "TRANSACTIONEND", Some("8"), Some("9e64:1-7")),
-        (entry(header(&[]), BEGIN, xa("XA START")), "begin", "TRANSACTIONBEGIN", Some("X'31',X'',1"), None),
+        (
+            entry(header(&[]), BEGIN, vec![]),
+            "begin",
+            "TRANSACTIONBEGIN",
+            None,
+            None,
+        ),
+        (
+            entry(header(std::slice::from_ref(&gtid)), BEGIN, bytes(2, "")),
+            "begin",
+            "TRANSACTIONBEGIN",
+            None,
+            Some("9e64:7"),
+        ),
+        (
+            entry(header(&[gtid, bytes(13, "9e64:1-7")]), END, bytes(2, "8")),
+            "commit",
+            "TRANSACTIONEND",
+            Some("8"),
+            Some("9e64:1-7"),
+        ),
+        (
+            entry(header(&[]), BEGIN, xa("XA START")),
+            "begin",
+            "TRANSACTIONBEGIN",
+            Some("X'31',X'',1"),
+            None,
+        ),
         // An XA END is not a commit: an XA ROLLBACK may follow.
-        (entry(header(&[]), END, [bytes(2, "0"), xa("XA END")].concat()), "other", "TRANSACTIONEND", Some("X'31',X'',1"), None),
-        (entry(with_event(13), ROWS, xa_rows(13)), "commit", "XACOMMIT", Some("X'31'"), None),
-        (entry(with_event(14), ROWS, xa_rows(14)), "rollback", "XAROLLBACK", Some("X'31'"), None),
-        (entry(with_event(15), HEARTBEAT, vec![]), "heartbeat", "MHEARTBEAT", None, None),
-        ([bytes(1, number(6, 1)), number(2, HEARTBEAT)].concat(), "heartbeat", "HEARTBEAT", None, None),
-        (entry(with_event(12), GTID, [bytes(1, "gtid"), bytes(2, "9e64:8")].concat()), "gtid", "GTID", None, Some("9e64:8")),
+        (
+            entry(header(&[]), END, [bytes(2, "0"), xa("XA END")].concat()),
+            "other",
+            "TRANSACTIONEND",
+            Some("X'31',X'',1"),
+            None,
+        ),
+        (
+            entry(with_event(13), ROWS, xa_rows(13)),
+            "commit",
+            "XACOMMIT",
+            Some("X'31'"),
+            None,
+        ),
+        (
+            entry(with_event(14), ROWS, xa_rows(14)),
+            "rollback",
+            "XAROLLBACK",
+            Some("X'31'"),
+            None,
+        ),
+        (
+            entry(with_event(15), HEARTBEAT, vec![]),
+            "heartbeat",
+            "MHEARTBEAT",
+            None,
+            None,
+        ),
+        (
+            [bytes(1, number(6, 1)), number(2, HEARTBEAT)].concat(),
+            "heartbeat",
+            "HEARTBEAT",
+            None,
+            None,
+        ),
+        (
+            entry(
+                with_event(12),
+                GTID,
+                [bytes(1, "gtid"), bytes(2, "9e64:8")].concat(),
+            ),
+            "gtid",
+            "GTID",
+            None,
+            Some("9e64:8"),
+        ),
         // canal writes this over the pair before it.
-        (entry(with_event(12), GTID, [bytes(1, "sequenceNumber"), bytes(2, "8")].concat()), "gtid", "GTID", None, None),
+        (
+            entry(
+                with_event(12),
+                GTID,
+                [bytes(1, "sequenceNumber"), bytes(2, "8")].concat(),
+            ),
+            "gtid",
+            "GTID",
+            None,
+            None,
+        ),
         (entry(header(&[]), 9, vec![]), "other", "9", None, None),
     ];
     for (entry, op, operation, transaction, gtid) in cases {
         let batch = read(packet(&[entry]));
-        assert_eq!((ops(&batch), source(&batch, "operation")), (vec![op], vec![Some(operation)]));
-        assert_eq!((source(&batch, "transaction_id"), source(&batch, "gtid")), (vec![transaction], vec![gtid]), "{operation}");
-        assert_eq!((texts(&batch["database"]), texts(&batch["table"])).0, texts(&batch["table"]), "{operation}");
+        assert_eq!(
+            (ops(&batch), source(&batch, "operation")),
+            (vec![op], vec![Some(operation)])
+        );
+        assert_eq!(
+            (source(&batch, "transaction_id"), source(&batch, "gtid")),
+            (vec![transaction], vec![gtid]),
+            "{operation}"
+        );
+        assert_eq!(
+            (texts(&batch["database"]), texts(&batch["table"])).0,
+            texts(&batch["table"]),
+            "{operation}"
+        );
     }
 }
 
@@ -238,12 +460,27 @@ fn events_are_what_they_are_in_canal_json() {
     let words = "INSERT UPDATE DELETE CREATE ALTER ERASE QUERY TRUNCATE RENAME CINDEX DINDEX GTID XACOMMIT XAROLLBACK MHEARTBEAT";
     for (event, word) in (1..).zip(words.split(' ')) {
         for is_ddl in [false, true] {
-            let rows = if (INSERT..=DELETE).contains(&event) { row(&[("id", None)], &[("id", None)]) } else { vec![] };
+            let rows = if (INSERT..=DELETE).contains(&event) {
+                row(&[("id", None)], &[("id", None)])
+            } else {
+                vec![]
+            };
             let change = [number(2, event), number(10, is_ddl.into()), rows].concat();
             let ours = read(packet(&[entry(orders(), ROWS, change)]));
             let json = format!(r#"{{"type":"{word}","isDdl":{is_ddl},"data":[{{"id":null}}]}}"#);
-            let theirs = decode(Options { dialect: "canal-json".into(), mode: Mode::FailFast, ..Options::default() }, &[json.into_bytes()]);
-            assert_eq!((ops(&ours), source(&ours, "operation")), (ops(&theirs), source(&theirs, "operation")), "{word} {is_ddl}");
+            let theirs = decode(
+                Options {
+                    dialect: "canal-json".into(),
+                    mode: Mode::FailFast,
+                    ..Options::default()
+                },
+                &[json.into_bytes()],
+            );
+            assert_eq!(
+                (ops(&ours), source(&ours, "operation")),
+                (ops(&theirs), source(&theirs, "operation")),
+                "{word} {is_ddl}"
+            );
         }
     }
 }
@@ -251,18 +488,33 @@ fn events_are_what_they_are_in_canal_json() {
 /// What is absent is what canal's classes say it is.
 #[test]
 fn defaults() {
-    let row = bytes(12, [columns(1, &[("id", None)]), columns(2, &[("id", None)])].concat());
-    let batch = read(packet(&[[bytes(1, orders()), bytes(3, row.clone())].concat()]));
-    assert_eq!((ops(&batch), source(&batch, "operation")), (vec!["update"], vec![Some("UPDATE")]));
+    let row = bytes(
+        12,
+        [columns(1, &[("id", None)]), columns(2, &[("id", None)])].concat(),
+    );
+    let batch = read(packet(&[
+        [bytes(1, orders()), bytes(3, row.clone())].concat()
+    ]));
+    assert_eq!(
+        (ops(&batch), source(&batch, "operation")),
+        (vec!["update"], vec![Some("UPDATE")])
+    );
     let inserted = header(&[bytes(9, "orders"), number(11, INSERT)]);
     let batch = read(packet(&[entry(inserted, ROWS, row)]));
     assert_eq!(
-        (ops(&batch), texts(&batch["database"]), source(&batch, "connector")),
+        (
+            ops(&batch),
+            texts(&batch["database"]),
+            source(&batch, "connector")
+        ),
         (vec!["insert"], vec![Some("")], vec![Some("mysql")])
     );
     let statement = [number(2, 7), number(10, 1), bytes(14, "elsewhere")].concat();
     let batch = read(packet(&[entry(header(&[]), ROWS, statement)]));
-    assert_eq!((texts(&batch["database"]), texts(&batch["sql"])), (vec![Some("elsewhere")], vec![Some("")]));
+    assert_eq!(
+        (texts(&batch["database"]), texts(&batch["sql"])),
+        (vec![Some("elsewhere")], vec![Some("")])
+    );
 }
 
 /// An image of one column, written in several ways.
@@ -277,29 +529,93 @@ fn columns_are_read_however_they_are_written() {
         ([name(), number(6, 0)].concat(), Some("")),
         ([name(), number(6, 1)].concat(), None),
         ([name(), number(6, 1), bytes(8, "x")].concat(), None),
-        ([name(), number(6, 1), number(6, 0), bytes(8, "x")].concat(), Some("x")),
-        ([name(), number(5, 1), number(6, 0), bytes(8, &long), number(9, 20_000), bytes(10, "text")].concat(), Some(&long)),
+        (
+            [name(), number(6, 1), number(6, 0), bytes(8, "x")].concat(),
+            Some("x"),
+        ),
+        (
+            [
+                name(),
+                number(5, 1),
+                number(6, 0),
+                bytes(8, &long),
+                number(9, 20_000),
+                bytes(10, "text"),
+            ]
+            .concat(),
+            Some(&long),
+        ),
         ([bytes(8, "x"), name()].concat(), Some("x")),
         ([name(), bytes(8, "y"), bytes(8, "x")].concat(), Some("x")),
-        ([name(), number(6, 0), pair(7, "key", "value"), bytes(8, "x")].concat(), Some("x")),
-        ([name(), vec![0x9D, 0x06, 1, 2, 3, 4], bytes(8, "x"), bytes(300, "later")].concat(), Some("x")),
+        (
+            [name(), number(6, 0), pair(7, "key", "value"), bytes(8, "x")].concat(),
+            Some("x"),
+        ),
+        (
+            [
+                name(),
+                vec![0x9D, 0x06, 1, 2, 3, 4],
+                bytes(8, "x"),
+                bytes(300, "later"),
+            ]
+            .concat(),
+            Some("x"),
+        ),
     ];
     // Each of them twice and in both orders, so that each is read as one that was met and as one that was not.
-    let all: Vec<_> = cases.iter().chain(cases.iter().rev()).flat_map(|case| [case, case]).collect();
-    let rows: Vec<_> = all.iter().map(|(column, _)| bytes(12, bytes(2, column))).collect();
+    let all: Vec<_> = cases
+        .iter()
+        .chain(cases.iter().rev())
+        .flat_map(|case| [case, case])
+        .collect();
+    let rows: Vec<_> = all
+        .iter()
+        .map(|(column, _)| bytes(12, bytes(2, column)))
+        .collect();
     let batch = read(packet(&[entry(orders(), ROWS, change(INSERT, &rows))]));
-    let wanted: Vec<_> = all.iter().map(|(_, value)| Some(vec![("note", *value)])).collect();
+    let wanted: Vec<_> = all
+        .iter()
+        .map(|(_, value)| Some(vec![("note", *value)]))
+        .collect();
     assert_eq!(maps(&batch, "after"), wanted);
 }
 
 /// `binlog_row_image` other than FULL: an update's image after the change has only what was set.
 #[test]
 fn an_update_keeps_what_it_did_not_touch() {
-    let minimal = || entry(orders(), ROWS, change(UPDATE, &[row(&[("id", Some("7"))], &[("note", Some("b")), ("total", None)])]));
+    let minimal = || {
+        entry(
+            orders(),
+            ROWS,
+            change(
+                UPDATE,
+                &[row(
+                    &[("id", Some("7"))],
+                    &[("note", Some("b")), ("total", None)],
+                )],
+            ),
+        )
+    };
     let batch = read(packet(&[minimal(), minimal()]));
-    assert_eq!(maps(&batch, "before"), vec![Some(vec![("id", Some("7"))]); 2]);
-    assert_eq!(maps(&batch, "after"), vec![Some(vec![("id", Some("7")), ("note", Some("b")), ("total", None)]); 2]);
-    assert_eq!(texts(batch["primary_key"].as_list::<i32>().values()), [Some("id"); 2]);
+    assert_eq!(
+        maps(&batch, "before"),
+        vec![Some(vec![("id", Some("7"))]); 2]
+    );
+    assert_eq!(
+        maps(&batch, "after"),
+        vec![
+            Some(vec![
+                ("id", Some("7")),
+                ("note", Some("b")),
+                ("total", None)
+            ]);
+            2
+        ]
+    );
+    assert_eq!(
+        texts(batch["primary_key"].as_list::<i32>().values()),
+        [Some("id"); 2]
+    );
     let types = batch["column_types"].as_map();
     assert_eq!(texts(types.keys())[..3], ["id", "note", "total"].map(Some));
 }
@@ -320,12 +636,35 @@ fn tables_change_under_way() {
         insert(&[described("id", Some("4"), 12, false, "varchar(9)")]),
     ]));
     let jdbc = batch["jdbc_types"].as_map();
-    let numbers = |row| jdbc.value(row).column(1).as_primitive::<arrow_array::types::Int32Type>().values().to_vec();
-    assert_eq!((0..5).map(numbers).collect::<Vec<_>>(), [vec![4, 12], vec![-5, 12], vec![4, 12], vec![4, 12, 12], vec![12]]);
+    let numbers = |row| {
+        jdbc.value(row)
+            .column(1)
+            .as_primitive::<arrow_array::types::Int32Type>()
+            .values()
+            .to_vec()
+    };
+    assert_eq!(
+        (0..5).map(numbers).collect::<Vec<_>>(),
+        [
+            vec![4, 12],
+            vec![-5, 12],
+            vec![4, 12],
+            vec![4, 12, 12],
+            vec![12]
+        ]
+    );
     let types = batch["column_types"].as_map();
     assert_eq!(texts(types.value(4).column(1)), [Some("varchar(9)")]);
-    assert_eq!(texts(types.value(3).column(0)), ["id", "added", "note"].map(Some));
-    assert_eq!((0..5).map(|row| batch["primary_key"].is_null(row)).collect::<Vec<_>>(), [false, false, false, false, true]);
+    assert_eq!(
+        texts(types.value(3).column(0)),
+        ["id", "added", "note"].map(Some)
+    );
+    assert_eq!(
+        (0..5)
+            .map(|row| batch["primary_key"].is_null(row))
+            .collect::<Vec<_>>(),
+        [false, false, false, false, true]
+    );
 }
 
 /// canal leaves backticks in names, TiCDC (which knows no log) writes names as they are.
@@ -334,25 +673,49 @@ fn names_without_their_quoting() {
     let names = || [bytes(8, "`shop`"), bytes(9, "a``b")].concat();
     let change = || change(INSERT, &[row(&[], &[("id", None)])]);
     let canal = read(packet(&[entry(header(&[names()]), ROWS, change())]));
-    assert_eq!((texts(&canal["database"]), texts(&canal["table"])), (vec![Some("shop")], vec![Some("a`b")]));
+    assert_eq!(
+        (texts(&canal["database"]), texts(&canal["table"])),
+        (vec![Some("shop")], vec![Some("a`b")])
+    );
     let ticdc = read(packet(&[entry(names(), ROWS, change())]));
-    assert_eq!((texts(&ticdc["database"]), texts(&ticdc["table"])), (vec![Some("`shop`")], vec![Some("a``b")]));
+    assert_eq!(
+        (texts(&ticdc["database"]), texts(&ticdc["table"])),
+        (vec![Some("`shop`")], vec![Some("a``b")])
+    );
 }
 
 /// Only canal declares types as the DDL has them, where a bare `bit` has one bit.
 #[test]
 fn ticdc_leaves_lengths_out() {
     let bit = bytes(2, described("flag", Some("1"), -7, false, "bit"));
-    let change = change(INSERT, &[bytes(12, [bit, bytes(2, column("note", None))].concat())]);
-    let of = |header| decode(with_schema("flag binary"), &[packet(&[entry(header, ROWS, change.clone())])]);
+    let change = change(
+        INSERT,
+        &[bytes(12, [bit, bytes(2, column("note", None))].concat())],
+    );
+    let of = |header| {
+        decode(
+            with_schema("flag binary"),
+            &[packet(&[entry(header, ROWS, change.clone())])],
+        )
+    };
     let canal = of(orders());
-    assert_eq!(canal["after"].as_struct().column(0).as_binary::<i32>().value(0), b"\x01");
+    assert_eq!(
+        canal["after"]
+            .as_struct()
+            .column(0)
+            .as_binary::<i32>()
+            .value(0),
+        b"\x01"
+    );
     let ticdc = of(bytes(9, "orders"));
     assert!(ticdc["after"].as_struct().column(0).is_null(0) && ticdc["error"].is_valid(0));
 }
 
 fn with_schema(schema: &str) -> Options {
-    Options { schema: Some(TableSchema::Ddl(schema.into())), ..options(Mode::Permissive) }
+    Options {
+        schema: Some(TableSchema::Ddl(schema.into())),
+        ..options(Mode::Permissive)
+    }
 }
 
 // ---- bad input
@@ -369,21 +732,39 @@ fn packets_that_hold_no_entries() {
             ack([number(1, 400), bytes(2, "something goes wrong")].concat()),
             "type: expected MESSAGES, found an ACK with error code 400: \"something goes wrong\"",
         ),
-        (ack(number(1, -1)), "type: expected MESSAGES, found an ACK with error code -1: \"\""),
+        (
+            ack(number(1, -1)),
+            "type: expected MESSAGES, found an ACK with error code -1: \"\"",
+        ),
         (typed(1, &[]), "type: expected MESSAGES, found HANDSHAKE"),
         (typed(11, &[]), "type: expected MESSAGES, found HEARTBEAT"),
         (typed(99, &[]), "type: expected MESSAGES, found 99"),
-        (number(2, 1), "type: expected MESSAGES, found PACKAGETYPECOMPATIBLEPROTO2"),
-        (typed(7, &[number(4, 3), bytes(5, b"\x1F\x8B\x08")]), "compression: GZIP is not supported"),
-        (typed(7, &[number(4, 77)]), "compression: 77 is not supported"),
+        (
+            number(2, 1),
+            "type: expected MESSAGES, found PACKAGETYPECOMPATIBLEPROTO2",
+        ),
+        (
+            typed(7, &[number(4, 3), bytes(5, b"\x1F\x8B\x08")]),
+            "compression: GZIP is not supported",
+        ),
+        (
+            typed(7, &[number(4, 77)]),
+            "compression: 77 is not supported",
+        ),
         (bytes(200, ""), "neither a Packet nor Messages nor an Entry"),
     ];
     for (message, what) in cases {
         let error = error(message);
-        assert_eq!((error.kind, error.message), (Kind::Envelope, format!("canal-protobuf: {what}")));
+        assert_eq!(
+            (error.kind, error.message),
+            (Kind::Envelope, format!("canal-protobuf: {what}"))
+        );
     }
     for compression in [0, 1] {
-        let packet = typed(7, &[number(4, compression), bytes(5, messages(&[deleted()]))]);
+        let packet = typed(
+            7,
+            &[number(4, compression), bytes(5, messages(&[deleted()]))],
+        );
         assert_eq!(ops(&read(packet)), ["delete"]);
     }
 }
@@ -393,7 +774,10 @@ fn packets_that_hold_no_entries() {
 fn an_empty_packet_is_no_error() {
     for message in [packet(&[]), typed(7, &[]), number(1, 5)] {
         let batch = read(message);
-        assert_eq!((ops(&batch), source(&batch, "operation")), (vec!["other"], vec![Some("MESSAGES")]));
+        assert_eq!(
+            (ops(&batch), source(&batch, "operation")),
+            (vec!["other"], vec![Some("MESSAGES")])
+        );
     }
 }
 
@@ -404,9 +788,24 @@ fn messages_that_cannot_be_read() {
     let of_row = |row: Vec<u8>| packet(&[entry(orders(), ROWS, change(INSERT, &[bytes(12, row)]))]);
     let of_column = |column: Vec<u8>| of_row(bytes(2, column));
     let cases: Vec<(Vec<u8>, Kind, &str, String)> = vec![
-        (b"\x7B".to_vec(), Kind::Syntax, "", "a group, which nothing here has".into()),
-        (b"{\"type\":\"INSERT\"}".to_vec(), Kind::Syntax, "", "a group, which nothing here has".into()),
-        (typed(7, &[b"\x2A\x05ab".to_vec()]), Kind::Syntax, "ab", "body: 5 bytes should follow, but 2 are left".into()),
+        (
+            b"\x7B".to_vec(),
+            Kind::Syntax,
+            "",
+            "a group, which nothing here has".into(),
+        ),
+        (
+            b"{\"type\":\"INSERT\"}".to_vec(),
+            Kind::Syntax,
+            "",
+            "a group, which nothing here has".into(),
+        ),
+        (
+            typed(7, &[b"\x2A\x05ab".to_vec()]),
+            Kind::Syntax,
+            "ab",
+            "body: 5 bytes should follow, but 2 are left".into(),
+        ),
         (
             typed(7, &[b"\x2D\0\0\0\0".to_vec()]),
             Kind::Envelope,
@@ -429,18 +828,39 @@ fn messages_that_cannot_be_read() {
             packet(&[entry(number(8, 1), ROWS, vec![])]),
             Kind::Envelope,
             "\x01\x10",
-            "body.messages.0.header.schemaName: expected text, bytes or a message, found a number".into(),
+            "body.messages.0.header.schemaName: expected text, bytes or a message, found a number"
+                .into(),
         ),
-        (packet(&[entry(orders(), ROWS, vec![])]), Kind::Envelope, "", "body.messages.0.storeValue.rowDatas: update without a row".into()),
-        (of_row(vec![]), Kind::Envelope, "", format!("{rows}: a row of this insert has no image")),
-        (of_row(columns(1, &[("id", None)])), Kind::Envelope, "", format!("{rows}: a row of this insert has no image")),
+        (
+            packet(&[entry(orders(), ROWS, vec![])]),
+            Kind::Envelope,
+            "",
+            "body.messages.0.storeValue.rowDatas: update without a row".into(),
+        ),
+        (
+            of_row(vec![]),
+            Kind::Envelope,
+            "",
+            format!("{rows}: a row of this insert has no image"),
+        ),
+        (
+            of_row(columns(1, &[("id", None)])),
+            Kind::Envelope,
+            "",
+            format!("{rows}: a row of this insert has no image"),
+        ),
         (
             of_row([columns(2, &[("id", None)]), columns(1, &[("id", None)])].concat()),
             Kind::Envelope,
             "\u{1B}\x08\0",
             format!("{rows}.beforeColumns: stands apart from the other columns of its image"),
         ),
-        (of_column(bytes(8, "nameless")), Kind::Envelope, "B\x08nameless", format!("{rows}.afterColumns: a column without a name")),
+        (
+            of_column(bytes(8, "nameless")),
+            Kind::Envelope,
+            "B\x08nameless",
+            format!("{rows}.afterColumns: a column without a name"),
+        ),
         (
             of_column([bytes(3, "note"), bytes(8, b"ab\xC3")].concat()),
             Kind::Encoding,
@@ -454,7 +874,14 @@ fn messages_that_cannot_be_read() {
             format!("{rows}.afterColumns.name: the text is not UTF-8"),
         ),
         (
-            of_column([bytes(3, "note"), b"\x42\x90\x4E".to_vec(), b"short".to_vec()].concat()),
+            of_column(
+                [
+                    bytes(3, "note"),
+                    b"\x42\x90\x4E".to_vec(),
+                    b"short".to_vec(),
+                ]
+                .concat(),
+            ),
             Kind::Syntax,
             "short",
             format!("{rows}.afterColumns.value: 10000 bytes should follow, but 5 are left"),
@@ -462,10 +889,15 @@ fn messages_that_cannot_be_read() {
     ];
     for (message, kind, place, what) in cases {
         let error = error(message.clone());
-        assert_eq!((error.kind, error.message), (kind, format!("canal-protobuf: {what}")));
+        assert_eq!(
+            (error.kind, error.message),
+            (kind, format!("canal-protobuf: {what}"))
+        );
         // The error shows the text there, in Latin-1.
         let place: Vec<u8> = place.chars().map(|c| c as u8).collect();
-        let found = error.byte.map_or(place.is_empty(), |byte| message[byte..].starts_with(&place));
+        let found = error
+            .byte
+            .map_or(place.is_empty(), |byte| message[byte..].starts_with(&place));
         assert!(found, "{what}: byte {:?} of {message:02X?}", error.byte);
     }
 }
@@ -474,7 +906,12 @@ fn messages_that_cannot_be_read() {
 fn counts_are_bounded_and_the_bound_named() {
     let heartbeat = bytes(2, [bytes(1, number(11, 15)), number(2, HEARTBEAT)].concat());
     let error = error(typed(7, &[bytes(5, heartbeat.repeat((1 << 18) + 1))]));
-    assert_eq!((error.kind, error.message.contains("262144")), (Kind::Size, true), "{}", error.message);
+    assert_eq!(
+        (error.kind, error.message.contains("262144")),
+        (Kind::Size, true),
+        "{}",
+        error.message
+    );
 }
 
 /// Each row repeats the name of the log file.
@@ -485,15 +922,25 @@ fn a_place_in_a_log_counts_in_the_bound_of_a_message() {
     let message = |file: &str| packet(&[entry(log(file), ROWS, change(INSERT, &rows))]);
     assert_eq!(read(message("mysql-bin.000008")).num_rows(), 4_000);
     let error = error(message(&"x".repeat(40_000)));
-    assert_eq!((error.kind, error.message.contains("raise max_expansion")), (Kind::Size, true), "{}", error.message);
+    assert_eq!(
+        (error.kind, error.message.contains("raise max_expansion")),
+        (Kind::Size, true),
+        "{}",
+        error.message
+    );
 }
 
 /// Nothing that is nested is followed further than canal's messages go.
 #[test]
 fn nesting_is_stepped_over() {
-    let deep = (0..20_000).fold(Vec::new(), |inner, _| bytes(7, inner.get(..64_000).unwrap_or(&inner)));
+    let deep = (0..20_000).fold(Vec::new(), |inner, _| {
+        bytes(7, inner.get(..64_000).unwrap_or(&inner))
+    });
     let change = change(INSERT, &[row(&[], &[("id", Some("1"))]), bytes(77, &deep)]);
-    assert_eq!(ops(&read(packet(&[entry(orders(), ROWS, change)]))), ["insert"]);
+    assert_eq!(
+        ops(&read(packet(&[entry(orders(), ROWS, change)]))),
+        ["insert"]
+    );
 }
 
 #[test]
@@ -504,12 +951,24 @@ fn detection_reads_to_the_end() {
     for end in (0..whole.len()).filter(|end| *end != 4) {
         assert_eq!(name(&whole[..end]), None, "{end}");
     }
-    for message in [deleted(), messages(&[deleted()]), packet(&[]), typed(7, &[number(4, 3), bytes(5, b"\x1F\x8B\x08")])] {
+    for message in [
+        deleted(),
+        messages(&[deleted()]),
+        packet(&[]),
+        typed(7, &[number(4, 3), bytes(5, b"\x1F\x8B\x08")]),
+    ] {
         assert_eq!(name(&message), Some("canal-protobuf"));
     }
-    for message in
-        [&b"\n\x04shop"[..], b"\x12\x04shop", b"\x08\x02", b"\x10\x01", b"\x18\x07\x2A\x01x", b"\x18\x07", b"\x18\x03", b"\x04\x22\x4D\x18"]
-    {
+    for message in [
+        &b"\n\x04shop"[..],
+        b"\x12\x04shop",
+        b"\x08\x02",
+        b"\x10\x01",
+        b"\x18\x07\x2A\x01x",
+        b"\x18\x07",
+        b"\x18\x03",
+        b"\x04\x22\x4D\x18",
+    ] {
         assert_ne!(name(message), Some("canal-protobuf"), "{message:02X?}");
     }
 }
@@ -529,30 +988,82 @@ struct Cell {
 
 impl Cell {
     fn write(&self) -> Vec<u8> {
-        let value = self.value.as_ref().map(|value| bytes(8, value)).unwrap_or_default();
+        let value = self
+            .value
+            .as_ref()
+            .map(|value| bytes(8, value))
+            .unwrap_or_default();
         let (is_null, name) = (number(6, self.value.is_none().into()), bytes(3, &self.name));
         let (jdbc, declared) = (number(2, self.jdbc), bytes(10, self.declared));
         match self.style {
-            0 => described(&self.name, self.value.as_deref(), self.jdbc, self.is_key, self.declared),
-            1 => [jdbc, name, number(4, self.is_key.into()), is_null, value, declared].concat(),
-            2 => [value, declared, is_null, number(4, self.is_key.into()), name, jdbc].concat(),
-            _ => [jdbc, name, number(4, self.is_key.into()), is_null, pair(7, "a", "b"), value, number(9, 3), declared].concat(),
+            0 => described(
+                &self.name,
+                self.value.as_deref(),
+                self.jdbc,
+                self.is_key,
+                self.declared,
+            ),
+            1 => [
+                jdbc,
+                name,
+                number(4, self.is_key.into()),
+                is_null,
+                value,
+                declared,
+            ]
+            .concat(),
+            2 => [
+                value,
+                declared,
+                is_null,
+                number(4, self.is_key.into()),
+                name,
+                jdbc,
+            ]
+            .concat(),
+            _ => [
+                jdbc,
+                name,
+                number(4, self.is_key.into()),
+                is_null,
+                pair(7, "a", "b"),
+                value,
+                number(9, 3),
+                declared,
+            ]
+            .concat(),
         }
     }
 }
 
 fn cell() -> impl Strategy<Value = Cell> {
-    let name = prop::sample::select(vec!["id", "a", "b", "c", "a_long_name_of_a_column", "名"]).prop_map(String::from);
+    let name = prop::sample::select(vec!["id", "a", "b", "c", "a_long_name_of_a_column", "名"])
+        .prop_map(String::from);
     let value = prop::option::of(prop_oneof![4 => ".{0,12}", 1 => ".{100,200}"]);
     let declared = prop::sample::select(vec!["int", "varchar(20)", ""]);
     let style = prop_oneof![6 => Just(0), 1 => Just(1), 1 => Just(2), 1 => Just(3)];
-    let rest = (prop::sample::select(vec![4, -5, 12]), prop::bool::weighted(0.3), declared, style);
-    (name, value, rest).prop_map(|(name, value, (jdbc, is_key, declared, style))| Cell { name, value, jdbc, is_key, declared, style })
+    let rest = (
+        prop::sample::select(vec![4, -5, 12]),
+        prop::bool::weighted(0.3),
+        declared,
+        style,
+    );
+    (name, value, rest).prop_map(|(name, value, (jdbc, is_key, declared, style))| Cell {
+        name,
+        value,
+        jdbc,
+        is_key,
+        declared,
+        style,
+    })
 }
 
 /// Tables and their rows: each row like the one before it, but for some cells.
 fn statements() -> impl Strategy<Value = Vec<(&'static str, Vec<Vec<Cell>>)>> {
-    let rows = (prop::collection::vec(cell(), 1..6), prop::collection::vec((any::<prop::sample::Index>(), cell()), 0..6));
+    let rows = (
+        prop::collection::vec(cell(), 1..6),
+        prop::collection::vec((any::<prop::sample::Index>(), cell()), 0..6),
+    );
     let rows = rows.prop_map(|(first, changes)| {
         let mut rows = vec![first];
         for (at, cell) in changes {
@@ -579,7 +1090,9 @@ fn wanted(row: &[Cell]) -> Cells<'_> {
 }
 
 fn image(field: u64, row: &[Cell]) -> Vec<u8> {
-    row.iter().flat_map(|cell| bytes(field, cell.write())).collect()
+    row.iter()
+        .flat_map(|cell| bytes(field, cell.write()))
+        .collect()
 }
 
 /// One column of each family of types.
@@ -591,18 +1104,34 @@ fn value_of_a_family() -> impl Strategy<Value = Option<String>> {
     let number = "-?[0-9]{0,20}";
     let decimal = "-?[0-9]{0,10}[.][0-9]{0,6}";
     let date = "[0-9]{4}-[01][0-9]-[0-3][0-9]";
-    let date_time = "20[0-9]{2}-[01][0-9]-[0-2][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{0,7})?Z?";
+    let date_time =
+        "20[0-9]{2}-[01][0-9]-[0-2][0-9][ T][0-2][0-9]:[0-5][0-9]:[0-6][0-9]([.][0-9]{0,7})?Z?";
     prop::option::weighted(
         0.95,
-        prop_oneof![number, decimal, date, date_time, "-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9]", ".{0,12}", "[a-zé]{26,36}"],
+        prop_oneof![
+            number,
+            decimal,
+            date,
+            date_time,
+            "-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9]",
+            ".{0,12}",
+            "[a-zé]{26,36}"
+        ],
     )
 }
 
 /// `PROPTEST_CASES` asks for another number of cases.
 fn config(cases: u32) -> ProptestConfig {
-    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let default = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     let is_asked = std::env::var_os("PROPTEST_CASES").is_some();
-    if is_asked { default } else { ProptestConfig { cases, ..default } }
+    if is_asked {
+        default
+    } else {
+        ProptestConfig { cases, ..default }
+    }
 }
 
 proptest! {

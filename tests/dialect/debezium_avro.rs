@@ -4,7 +4,9 @@ use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
 use apache_avro::{Decimal, Schema};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::types::{
+    Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
+};
 use arrow_array::{Array, BinaryArray, StructArray};
 use proptest::prelude::*;
 use towpath::{Decoder, Options, TableSchema};
@@ -51,9 +53,31 @@ fn row() -> impl Strategy<Value = Row> {
     let days = -719_162..2_932_896;
     let micros = -62_135_596_800_000_000i64..253_402_300_799_999_999;
     let ratio = any::<f64>().prop_map(f64::to_bits);
-    let texts = (of(any::<String>()), of(prop::collection::vec(any::<u8>(), 0..40)));
-    (any::<i64>(), of(any::<i16>()), texts, of(any::<i64>()), of(days), of(micros), of(ratio), of(any::<bool>()))
-        .prop_map(|(id, n, (name, hash), total, day, at, ratio, flag)| Row { id, n, name, hash, total, day, at, ratio, flag })
+    let texts = (
+        of(any::<String>()),
+        of(prop::collection::vec(any::<u8>(), 0..40)),
+    );
+    (
+        any::<i64>(),
+        of(any::<i16>()),
+        texts,
+        of(any::<i64>()),
+        of(days),
+        of(micros),
+        of(ratio),
+        of(any::<bool>()),
+    )
+        .prop_map(|(id, n, (name, hash), total, day, at, ratio, flag)| Row {
+            id,
+            n,
+            name,
+            hash,
+            total,
+            day,
+            at,
+            ratio,
+            flag,
+        })
 }
 
 /// A change of a row: neither image is there for none.
@@ -74,7 +98,12 @@ fn optional<T>(value: Option<T>, write: impl Fn(T) -> Value) -> Value {
 }
 
 fn record(members: Vec<(&str, Value)>) -> Value {
-    Value::Record(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    Value::Record(
+        members
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    )
 }
 
 fn avro(row: Row) -> Value {
@@ -83,10 +112,18 @@ fn avro(row: Row) -> Value {
         ("n", optional(row.n, |n| Value::Int(n.into()))),
         ("name", optional(row.name, Value::String)),
         ("hash", optional(row.hash, Value::Bytes)),
-        ("total", optional(row.total, |total| Value::Decimal(Decimal::from(total.to_be_bytes())))),
+        (
+            "total",
+            optional(row.total, |total| {
+                Value::Decimal(Decimal::from(total.to_be_bytes()))
+            }),
+        ),
         ("day", optional(row.day, Value::Int)),
         ("at", optional(row.at, Value::Long)),
-        ("ratio", optional(row.ratio, |bits| Value::Double(f64::from_bits(bits)))),
+        (
+            "ratio",
+            optional(row.ratio, |bits| Value::Double(f64::from_bits(bits))),
+        ),
         ("flag", optional(row.flag, Value::Boolean)),
     ])
 }
@@ -99,7 +136,10 @@ fn message(schema: &Schema, (before, after): (Option<Row>, Option<Row>)) -> Vec<
     } else {
         "u"
     };
-    let source = record(vec![("db", Value::String("shop".into())), ("table", Value::String("orders".into()))]);
+    let source = record(vec![
+        ("db", Value::String("shop".into())),
+        ("table", Value::String("orders".into())),
+    ]);
     let envelope = record(vec![
         ("before", optional(before, avro)),
         ("after", optional(after, avro)),
@@ -107,7 +147,15 @@ fn message(schema: &Schema, (before, after): (Option<Row>, Option<Row>)) -> Vec<
         ("op", Value::String(op.into())),
         ("ts_ms", optional(Some(1_763_000_000_000), Value::Long)),
     ]);
-    [&[0, 0, 0, 0, 7][..], &GenericDatumWriter::builder(schema).build().unwrap().write_value_to_vec(envelope).unwrap()].concat()
+    [
+        &[0, 0, 0, 0, 7][..],
+        &GenericDatumWriter::builder(schema)
+            .build()
+            .unwrap()
+            .write_value_to_vec(envelope)
+            .unwrap(),
+    ]
+    .concat()
 }
 
 /// The row of an image, which has none if it is null.
@@ -119,10 +167,21 @@ fn found(image: &StructArray, at: usize) -> Option<Row> {
         n: then("n").map(|at| image["n"].as_primitive::<Int32Type>().value(at) as i16),
         name: then("name").map(|at| image["name"].as_string::<i32>().value(at).to_owned()),
         hash: then("hash").map(|at| image["hash"].as_binary::<i32>().value(at).to_vec()),
-        total: then("total").map(|at| i64::try_from(image["total"].as_primitive::<Decimal128Type>().value(at)).unwrap()),
+        total: then("total").map(|at| {
+            i64::try_from(image["total"].as_primitive::<Decimal128Type>().value(at)).unwrap()
+        }),
         day: then("day").map(|at| image["day"].as_primitive::<Date32Type>().value(at)),
-        at: then("at").map(|at| image["at"].as_primitive::<TimestampMicrosecondType>().value(at)),
-        ratio: then("ratio").map(|at| image["ratio"].as_primitive::<Float64Type>().value(at).to_bits()),
+        at: then("at").map(|at| {
+            image["at"]
+                .as_primitive::<TimestampMicrosecondType>()
+                .value(at)
+        }),
+        ratio: then("ratio").map(|at| {
+            image["ratio"]
+                .as_primitive::<Float64Type>()
+                .value(at)
+                .to_bits()
+        }),
         flag: then("flag").map(|at| image["flag"].as_boolean().value(at)),
     })
 }

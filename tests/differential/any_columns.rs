@@ -163,31 +163,56 @@ fn row(columns: &[(u8, u8)], added: u8, order: &[u32]) -> Message {
     let mut ordered: Vec<_> = order.iter().zip(members).collect();
     ordered.sort();
     let members: Vec<_> = ordered.into_iter().map(|(_, member)| member).collect();
-    Message { key: None, value: Some(format!("{{{}}}", members.join(",")).into_bytes()) }
+    Message {
+        key: None,
+        value: Some(format!("{{{}}}", members.join(",")).into_bytes()),
+    }
 }
 
 fn ops(batch: &RecordBatch) -> Vec<&str> {
-    batch.column_by_name("op").map(|ops| ops.as_string::<i32>().iter().flatten().collect()).unwrap_or_default()
+    batch
+        .column_by_name("op")
+        .map(|ops| ops.as_string::<i32>().iter().flatten().collect())
+        .unwrap_or_default()
 }
 
 #[test]
 fn auto_is_the_name_whatever_columns_are_called() {
     let rows = prop::collection::vec(
-        (prop::collection::vec((any::<u8>(), any::<u8>()), 0..6), any::<u8>(), prop::collection::vec(any::<u32>(), 7)),
+        (
+            prop::collection::vec((any::<u8>(), any::<u8>()), 0..6),
+            any::<u8>(),
+            prop::collection::vec(any::<u32>(), 7),
+        ),
         1..6,
     );
     let config = config(CASES);
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&rows, |rows| {
-        let messages: Vec<Message> = rows.iter().map(|(columns, added, order)| row(columns, *added, order)).collect();
+        let messages: Vec<Message> = rows
+            .iter()
+            .map(|(columns, added, order)| row(columns, *added, order))
+            .collect();
         let read = |dialect: &str| {
-            let options = Options { layout: Layout::Change, ..plain(dialect) };
-            decode(&decoder(&options), &input(&messages)).map_err(|error| TestCaseError::fail(error.to_string()))
+            let options = Options {
+                layout: Layout::Change,
+                ..plain(dialect)
+            };
+            decode(&decoder(&options), &input(&messages))
+                .map_err(|error| TestCaseError::fail(error.to_string()))
         };
         let (auto, named) = (read("auto")?, read("debezium-json")?);
         prop_assert_eq!(&auto, &named);
-        let wanted: Vec<_> = rows.iter().map(|(_, added, _)| wanted_op(pick(ADDED, *added))).collect();
-        prop_assert_eq!(ops(&named), wanted, "{:?}", messages.iter().map(text).collect::<Vec<_>>());
+        let wanted: Vec<_> = rows
+            .iter()
+            .map(|(_, added, _)| wanted_op(pick(ADDED, *added)))
+            .collect();
+        prop_assert_eq!(
+            ops(&named),
+            wanted,
+            "{:?}",
+            messages.iter().map(text).collect::<Vec<_>>()
+        );
         Ok(())
     });
     if let Err(error) = outcome {
@@ -211,36 +236,73 @@ fn wanted_op((name, value): (&str, &str)) -> &'static str {
 /// A row of Kafka Connect with its schema part, the members of each object in an order of their own.
 fn with_schema(value: u8, swapped: [bool; 4], others: &[(u8, u8)]) -> Message {
     let object = |swapped: bool, first: String, second: String| {
-        if swapped { format!("{{{second},{first}}}") } else { format!("{{{first},{second}}}") }
+        if swapped {
+            format!("{{{second},{first}}}")
+        } else {
+            format!("{{{first},{second}}}")
+        }
     };
-    let mut fields = vec![r#"{"type":"int64","optional":false,"field":"id"}"#.to_owned(), r#"{"type":"string","field":"v"}"#.to_owned()];
+    let mut fields = vec![
+        r#"{"type":"int64","optional":false,"field":"id"}"#.to_owned(),
+        r#"{"type":"string","field":"v"}"#.to_owned(),
+    ];
     let mut columns = format!("\"v\":\"{value}\"");
     for (at, (name, value)) in others.iter().enumerate() {
         let name = pick(NAMES, *name);
-        if !others.iter().take(at).any(|(other, _)| pick(NAMES, *other) == name) && name != "id" {
+        if !others
+            .iter()
+            .take(at)
+            .any(|(other, _)| pick(NAMES, *other) == name)
+            && name != "id"
+        {
             fields.push(format!(r#"{{"type":"string","field":"{name}"}}"#));
             columns += &format!(",\"{name}\":\"{value}\"");
         }
     }
     let payload = object(swapped[1], format!("\"id\":{value}"), columns);
     let fields = format!("\"fields\":[{}]", fields.join(","));
-    let named = object(swapped[3], r#""type":"struct""#.into(), r#""name":"srv.shop.orders.Value""#.into());
-    let schema = object(swapped[2], fields, named.trim_matches(['{', '}']).to_owned());
-    let text = object(swapped[0], format!("\"schema\":{schema}"), format!("\"payload\":{payload}"));
-    Message { key: None, value: Some(text.into_bytes()) }
+    let named = object(
+        swapped[3],
+        r#""type":"struct""#.into(),
+        r#""name":"srv.shop.orders.Value""#.into(),
+    );
+    let schema = object(
+        swapped[2],
+        fields,
+        named.trim_matches(['{', '}']).to_owned(),
+    );
+    let text = object(
+        swapped[0],
+        format!("\"schema\":{schema}"),
+        format!("\"payload\":{payload}"),
+    );
+    Message {
+        key: None,
+        value: Some(text.into_bytes()),
+    }
 }
 
 #[test]
 fn a_row_has_its_table_in_any_order_of_members() {
-    let draw = (any::<u8>(), prop::collection::vec((any::<u8>(), any::<u8>()), 0..4), any::<[bool; 4]>(), any::<bool>());
+    let draw = (
+        any::<u8>(),
+        prop::collection::vec((any::<u8>(), any::<u8>()), 0..4),
+        any::<[bool; 4]>(),
+        any::<bool>(),
+    );
     let config = config(CASES);
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&draw, |(value, others, swapped, is_auto)| {
         let read = |swapped| {
             let dialect = if is_auto { "auto" } else { "debezium-json" };
-            let options = Options { layout: Layout::Change, table: Some("orders".into()), ..plain(dialect) };
+            let options = Options {
+                layout: Layout::Change,
+                table: Some("orders".into()),
+                ..plain(dialect)
+            };
             let messages = [with_schema(value, swapped, &others)];
-            decode(&decoder(&options), &input(&messages)).map_err(|error| TestCaseError::fail(error.to_string()))
+            decode(&decoder(&options), &input(&messages))
+                .map_err(|error| TestCaseError::fail(error.to_string()))
         };
         let (usual, other) = (read([false; 4])?, read(swapped)?);
         prop_assert_eq!(ops(&usual), ["update"]);
@@ -266,19 +328,41 @@ fn a_key_that_is_no_record_names_no_column() {
         (r#"{"schema":{"type":"int32"},"payload":1}"#, &[]),
         (r#"{"payload":1,"schema":{"type":"int32"}}"#, &[]),
         (r#"{"schema":null,"payload":"a"}"#, &[]),
-        (r#"{"payload":{"id":1},"schema":{"type":"struct"}}"#, &["id"]),
-        (r#"{"schema":{"type":"struct"},"payload":{"schema":1,"payload":2}}"#, &["schema", "payload"]),
+        (
+            r#"{"payload":{"id":1},"schema":{"type":"struct"}}"#,
+            &["id"],
+        ),
+        (
+            r#"{"schema":{"type":"struct"},"payload":{"schema":1,"payload":2}}"#,
+            &["schema", "payload"],
+        ),
         (r#"{"payload":1}"#, &["payload"]),
         (r#"{"schema":"a","payload":1}"#, &["schema", "payload"]),
         ("5", &[]),
     ];
     for (key, wanted) in keys {
-        let value = br#"{"op":"c","source":{"db":"shop","table":"orders"},"after":{"id":1}}"#.to_vec();
-        let message = Message { key: Some(key.as_bytes().to_vec()), value: Some(value) };
+        let value =
+            br#"{"op":"c","source":{"db":"shop","table":"orders"},"after":{"id":1}}"#.to_vec();
+        let message = Message {
+            key: Some(key.as_bytes().to_vec()),
+            value: Some(value),
+        };
         let batch = decode(&decoder(&plain("debezium-json")), &input(&[message])).unwrap();
-        let found = batch.column_by_name("primary_key").unwrap().as_list::<i32>();
-        let names: Vec<String> =
-            if found.is_null(0) { Vec::new() } else { found.value(0).as_string::<i32>().iter().flatten().map(str::to_owned).collect() };
+        let found = batch
+            .column_by_name("primary_key")
+            .unwrap()
+            .as_list::<i32>();
+        let names: Vec<String> = if found.is_null(0) {
+            Vec::new()
+        } else {
+            found
+                .value(0)
+                .as_string::<i32>()
+                .iter()
+                .flatten()
+                .map(str::to_owned)
+                .collect()
+        };
         assert_eq!(names, wanted, "{key}");
     }
 }
@@ -287,7 +371,14 @@ fn a_key_that_is_no_record_names_no_column() {
 const ORDERED: [(&str, &[&str]); 4] = [
     (
         "ticdc-simple",
-        &[r#""version":1"#, r#""database":"d""#, r#""table":"t""#, r#""type":"INSERT""#, r#""commitTs":123"#, r#""data":{"id":1}"#],
+        &[
+            r#""version":1"#,
+            r#""database":"d""#,
+            r#""table":"t""#,
+            r#""type":"INSERT""#,
+            r#""commitTs":123"#,
+            r#""data":{"id":1}"#,
+        ],
     ),
     (
         "canal-json",
@@ -333,12 +424,21 @@ fn auto_is_the_name_in_any_order_of_members() {
         let mut ordered: Vec<_> = order.iter().zip(members).collect();
         ordered.sort();
         let members: Vec<_> = ordered.into_iter().map(|(_, member)| *member).collect();
-        let messages = [Message { key: None, value: Some(format!("{{{}}}", members.join(",")).into_bytes()) }];
-        let read =
-            |dialect: &str| decode(&decoder(&plain(dialect)), &input(&messages)).map_err(|error| TestCaseError::fail(error.to_string()));
+        let messages = [Message {
+            key: None,
+            value: Some(format!("{{{}}}", members.join(",")).into_bytes()),
+        }];
+        let read = |dialect: &str| {
+            decode(&decoder(&plain(dialect)), &input(&messages))
+                .map_err(|error| TestCaseError::fail(error.to_string()))
+        };
         let (auto, named) = (read("auto")?, read(dialect)?);
         prop_assert_eq!(&auto, &named, "{}", text(&messages[0]));
-        prop_assert!(ops(&named).iter().all(|op| *op != "error"), "{}", text(&messages[0]));
+        prop_assert!(
+            ops(&named).iter().all(|op| *op != "error"),
+            "{}",
+            text(&messages[0])
+        );
         Ok(())
     });
     if let Err(error) = outcome {
@@ -347,18 +447,35 @@ fn auto_is_the_name_in_any_order_of_members() {
 }
 
 /// Messages whose dialect only the spelling of a word tells, and words that tell none.
-const WORDS: [&str; 10] = ["INSERT", "insert", "UPDATE", "update", "DELETE", "delete", "Insert", "ROW", "INIT", "bootstrap-insert"];
+const WORDS: [&str; 10] = [
+    "INSERT",
+    "insert",
+    "UPDATE",
+    "update",
+    "DELETE",
+    "delete",
+    "Insert",
+    "ROW",
+    "INIT",
+    "bootstrap-insert",
+];
 const SHAPES: [(&str, &str); 5] = [
     (r#""data":[{"id":1,"b":"AP8="}],"old":null,"type":"#, ""),
     (r#""data":{"id":1,"b":"AP8="},"type":"#, ""),
     (r#""type":"#, r#","data":[{"id":1,"b":"AP8="}]"#),
-    (r#""database":"shop","table":"orders","type":"#, r#","data":{"id":1,"b":"AP8="},"old":{"id":2}"#),
+    (
+        r#""database":"shop","table":"orders","type":"#,
+        r#","data":{"id":1,"b":"AP8="},"old":{"id":2}"#,
+    ),
     (r#""version":1,"type":"#, r#","data":[{"id":1,"b":"AP8="}]"#),
 ];
 
 #[test]
 fn the_spelling_of_a_word_tells_the_dialect_behind_any_messages() {
-    let runs = prop::collection::vec((0..SHAPES.len(), 0..WORDS.len(), 0..WORDS.len(), 1..4_usize), 1..8);
+    let runs = prop::collection::vec(
+        (0..SHAPES.len(), 0..WORDS.len(), 0..WORDS.len(), 1..4_usize),
+        1..8,
+    );
     let options = Options {
         layout: Layout::Change,
         schema: Some(TableSchema::Ddl("id int, b binary".into())),
@@ -370,9 +487,15 @@ fn the_spelling_of_a_word_tells_the_dialect_behind_any_messages() {
     let outcome = TestRunner::new(config).run(&runs, |runs| {
         let run = |(shape, word, other, count): &(usize, usize, usize, usize)| {
             let (before, behind) = SHAPES[*shape];
-            let text = |word: &usize| format!(r#"{{{before}"{}"{behind}}}"#, WORDS[*word]).into_bytes();
+            let text =
+                |word: &usize| format!(r#"{{{before}"{}"{behind}}}"#, WORDS[*word]).into_bytes();
             let words = std::iter::repeat_n([word, other], *count).flatten();
-            words.map(|word| Message { key: None, value: Some(text(word)) }).collect::<Vec<_>>()
+            words
+                .map(|word| Message {
+                    key: None,
+                    value: Some(text(word)),
+                })
+                .collect::<Vec<_>>()
         };
         let messages: Vec<Message> = runs.iter().flat_map(run).collect();
         let whole = decode(&decoder(&options), &input(&messages));
@@ -386,9 +509,21 @@ fn the_spelling_of_a_word_tells_the_dialect_behind_any_messages() {
 #[test]
 fn a_key_says_whose_an_empty_value_is() {
     let object = br#"{"ts":423216567160668163,"t":3}"#;
-    let key = [1_u64.to_be_bytes().as_slice(), &(object.len() as u64).to_be_bytes(), object].concat();
-    for (key, wanted) in [(Some(key), "watermark"), (Some(br#"{"id":1}"#.to_vec()), "tombstone"), (None, "tombstone")] {
-        let message = Message { key, value: Some(Vec::new()) };
+    let key = [
+        1_u64.to_be_bytes().as_slice(),
+        &(object.len() as u64).to_be_bytes(),
+        object,
+    ]
+    .concat();
+    for (key, wanted) in [
+        (Some(key), "watermark"),
+        (Some(br#"{"id":1}"#.to_vec()), "tombstone"),
+        (None, "tombstone"),
+    ] {
+        let message = Message {
+            key,
+            value: Some(Vec::new()),
+        };
         let batch = decode(&decoder(&plain("auto")), &input(&[message])).unwrap();
         assert_eq!(ops(&batch), [wanted]);
     }

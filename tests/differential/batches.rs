@@ -88,37 +88,71 @@ pub fn batch(producers: Vec<Producer>) -> impl Strategy<Value = BatchDraw> {
     let forms = prop::collection::vec(form(producers), 1..=3);
     let tables = prop_oneof![2 => prop::collection::vec(table(), 1..=1), 3 => prop::collection::vec(table(), 1..=4)];
     let quirks = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(of_tree(), 1..3)];
-    (forms, tables, habits(), quirks, prop::collection::vec(statement(), 1..=60))
-        .prop_map(|(forms, tables, habits, quirks, statements)| BatchDraw { forms, tables, habits, quirks, statements })
+    (
+        forms,
+        tables,
+        habits(),
+        quirks,
+        prop::collection::vec(statement(), 1..=60),
+    )
+        .prop_map(|(forms, tables, habits, quirks, statements)| BatchDraw {
+            forms,
+            tables,
+            habits,
+            quirks,
+            statements,
+        })
 }
 
 /// One of these producers with its settings.
 pub fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
-    let escapes = prop_oneof![4 => Just(Escapes::Least), 1 => prop::sample::select(Escapes::ALL.to_vec())];
-    let connect = (0..3usize, 0..5usize, 0..3usize, 0..2usize).prop_map(|(decimal, time, binary, unsigned)| Connect {
-        decimal,
-        time,
-        binary,
-        unsigned,
-    });
+    let escapes =
+        prop_oneof![4 => Just(Escapes::Least), 1 => prop::sample::select(Escapes::ALL.to_vec())];
+    let connect = (0..3usize, 0..5usize, 0..3usize, 0..2usize).prop_map(
+        |(decimal, time, binary, unsigned)| Connect {
+            decimal,
+            time,
+            binary,
+            unsigned,
+        },
+    );
     let style = prop_oneof![1 => Just(0), 1 => any::<u8>()];
-    (prop::sample::select(producers), escapes, style, prop_oneof![Just(Connect::default()), connect])
-        .prop_map(|(producer, escapes, style, connect)| FormDraw { producer, escapes, style, connect })
+    (
+        prop::sample::select(producers),
+        escapes,
+        style,
+        prop_oneof![Just(Connect::default()), connect],
+    )
+        .prop_map(|(producer, escapes, style, connect)| FormDraw {
+            producer,
+            escapes,
+            style,
+            connect,
+        })
 }
 
 fn habits() -> impl Strategy<Value = Habits> {
     let temper = prop_oneof![Just(Temper::Calm), Just(Temper::Wild)];
-    let spacing = prop_oneof![8 => Just(Spacing::None), 1 => prop::sample::select(Spacing::ALL.to_vec())];
-    (temper, spacing, any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.07)).prop_map(
-        |(temper, spacing, many_kinds, many_rows, many_changes, many_orders)| Habits {
-            temper,
-            spacing,
-            many_kinds,
-            many_rows,
-            many_changes,
-            many_orders,
-        },
+    let spacing =
+        prop_oneof![8 => Just(Spacing::None), 1 => prop::sample::select(Spacing::ALL.to_vec())];
+    (
+        temper,
+        spacing,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        prop::bool::weighted(0.07),
     )
+        .prop_map(
+            |(temper, spacing, many_kinds, many_rows, many_changes, many_orders)| Habits {
+                temper,
+                spacing,
+                many_kinds,
+                many_rows,
+                many_changes,
+                many_orders,
+            },
+        )
 }
 
 fn statement() -> impl Strategy<Value = StatementDraw> {
@@ -130,15 +164,34 @@ fn statement() -> impl Strategy<Value = StatementDraw> {
     ];
     let repeats = prop_oneof![5 => Just(Repeats::Once), 3 => Just(Repeats::Mended), 1 => Just(Repeats::Around), 1 => Just(Repeats::Twice)];
     let choices = (any::<u8>(), any::<u8>(), any::<u8>());
-    (choices, prop::collection::vec(row(), 1..=3), mutations, repeats, prop::bool::weighted(0.05)).prop_map(
-        |((table, form, did), rows, mutations, repeats, is_astray)| StatementDraw { table, form, did, rows, mutations, repeats, is_astray },
+    (
+        choices,
+        prop::collection::vec(row(), 1..=3),
+        mutations,
+        repeats,
+        prop::bool::weighted(0.05),
     )
+        .prop_map(
+            |((table, form, did), rows, mutations, repeats, is_astray)| StatementDraw {
+                table,
+                form,
+                did,
+                rows,
+                mutations,
+                repeats,
+                is_astray,
+            },
+        )
 }
 
 /// The cells of a row, whatever its table.
 pub fn row() -> impl Strategy<Value = RowDraw> {
     let cells = || prop::array::uniform8(any::<u32>());
-    (cells(), cells(), any::<u8>()).prop_map(|(after, before, changed)| RowDraw { after, before, changed })
+    (cells(), cells(), any::<u8>()).prop_map(|(after, before, changed)| RowDraw {
+        after,
+        before,
+        changed,
+    })
 }
 
 impl BatchDraw {
@@ -150,13 +203,21 @@ impl BatchDraw {
         for (at, draw) in self.statements.iter().enumerate() {
             let table = usize::from(draw.table) % versions.len();
             let is_later = (at >= self.change_of(table)) != draw.is_astray;
-            let statement = draw.statement(at as u64, &versions[table][usize::from(is_later)], &self.habits);
+            let statement = draw.statement(
+                at as u64,
+                &versions[table][usize::from(is_later)],
+                &self.habits,
+            );
             // A table has one producer, as a topic does; now and then another one writes of it.
             let form = &forms[(table + usize::from(draw.form >= 250)) % forms.len()];
             draw.write(&statement, form, self, &mut messages);
         }
         let tables = versions.into_iter().flatten().collect();
-        Batch { messages, tables, forms }
+        Batch {
+            messages,
+            tables,
+            forms,
+        }
     }
 
     /// Which statement is the first one after a table's change.
@@ -167,7 +228,12 @@ impl BatchDraw {
 
 impl FormDraw {
     pub fn form(&self) -> Form {
-        Form { producer: self.producer, escapes: self.escapes, style: self.style, connect: self.connect }
+        Form {
+            producer: self.producer,
+            escapes: self.escapes,
+            style: self.style,
+            connect: self.connect,
+        }
     }
 }
 
@@ -186,27 +252,61 @@ impl Habits {
 
 impl StatementDraw {
     fn statement<'t>(&self, at: u64, table: &'t Table, habits: &Habits) -> Statement<'t> {
-        let rows = if habits.many_rows { &self.rows[..] } else { &self.rows[..1] };
-        let mask = |row: &RowDraw| if habits.many_changes { row.changed } else { table.updated };
-        let rows = rows.iter().map(|row| row.row(table, mask(row), |kind, draw| cell(kind, draw, habits.temper))).collect();
+        let rows = if habits.many_rows {
+            &self.rows[..]
+        } else {
+            &self.rows[..1]
+        };
+        let mask = |row: &RowDraw| {
+            if habits.many_changes {
+                row.changed
+            } else {
+                table.updated
+            }
+        };
+        let rows = rows
+            .iter()
+            .map(|row| {
+                row.row(table, mask(row), |kind, draw| {
+                    cell(kind, draw, habits.temper)
+                })
+            })
+            .collect();
         // In some batches nearly all is updated.
         let did = match habits.did(self.did) {
             Did::Insert if !habits.many_kinds && table.updated.is_multiple_of(3) => Did::Update,
             did => did,
         };
-        Statement { table, did, rows, at }
+        Statement {
+            table,
+            did,
+            rows,
+            at,
+        }
     }
 
     /// Adds the statement's messages, of which the mutations befall the first.
-    fn write(&self, statement: &Statement<'_>, form: &Form, batch: &BatchDraw, messages: &mut Vec<Message>) {
+    fn write(
+        &self,
+        statement: &Statement<'_>,
+        form: &Form,
+        batch: &BatchDraw,
+        messages: &mut Vec<Message>,
+    ) {
         let habits = &batch.habits;
         let key = producers::key(statement, form).map(|key| key.render(Spacing::None).into_bytes());
         for (at, mut json) in producers::write(statement, form).into_iter().enumerate() {
-            batch.quirks.iter().for_each(|quirk| quirk.change_tree(&mut json));
+            batch
+                .quirks
+                .iter()
+                .for_each(|quirk| quirk.change_tree(&mut json));
             if habits.many_orders {
                 turned(u16::from(self.did)).change_tree(&mut json);
             }
-            let plain = Message { key: key.clone(), value: Some(json.render(habits.spacing).into_bytes()) };
+            let plain = Message {
+                key: key.clone(),
+                value: Some(json.render(habits.spacing).into_bytes()),
+            };
             if at > 0 || self.mutations.is_empty() {
                 messages.push(plain);
                 continue;
@@ -221,15 +321,32 @@ impl StatementDraw {
         }
     }
 
-    fn damaged(&self, mut json: Json, habits: &Habits, key: &Option<Vec<u8>>, messages: &[Message]) -> Message {
-        self.mutations.iter().for_each(|mutation| mutation.change_tree(&mut json));
-        let spacing = self.mutations.iter().find_map(Mutation::spacing).unwrap_or(habits.spacing);
+    fn damaged(
+        &self,
+        mut json: Json,
+        habits: &Habits,
+        key: &Option<Vec<u8>>,
+        messages: &[Message],
+    ) -> Message {
+        self.mutations
+            .iter()
+            .for_each(|mutation| mutation.change_tree(&mut json));
+        let spacing = self
+            .mutations
+            .iter()
+            .find_map(Mutation::spacing)
+            .unwrap_or(habits.spacing);
         let mut text = json.render(spacing).into_bytes();
-        self.mutations.iter().for_each(|mutation| mutation.change_text(&mut text));
+        self.mutations
+            .iter()
+            .for_each(|mutation| mutation.change_text(&mut text));
         let change: Option<ValueChange> = self.mutations.iter().find_map(Mutation::value_change);
         let before = messages.last().and_then(|message| message.value.as_deref());
         let value = change.map_or(Some(text.clone()), |change| change.apply(text, before));
-        Message { key: key.clone(), value }
+        Message {
+            key: key.clone(),
+            value,
+        }
     }
 }
 
@@ -237,29 +354,81 @@ impl RowDraw {
     /// The row, of whose columns an update changes those of a mask.
     pub fn row(&self, table: &Table, mask: u8, cell: impl Fn(Kind, u32) -> Cell) -> Row {
         let cells = |draws: &[u32; WIDTH]| -> Vec<Cell> {
-            table.columns.iter().zip(draws).map(|(column, draw)| cell(column.declared.kind, *draw)).collect()
+            table
+                .columns
+                .iter()
+                .zip(draws)
+                .map(|(column, draw)| cell(column.declared.kind, *draw))
+                .collect()
         };
-        let changed: Vec<bool> = (0..table.columns.len()).map(|at| mask >> at & 1 == 1).collect();
+        let changed: Vec<bool> = (0..table.columns.len())
+            .map(|at| mask >> at & 1 == 1)
+            .collect();
         let (after, drawn) = (cells(&self.after), cells(&self.before));
-        let before =
-            drawn.into_iter().zip(&after).zip(&changed).map(|((before, after), changed)| if *changed { before } else { after.clone() });
-        Row { before: before.collect(), after, changed }
+        let before = drawn
+            .into_iter()
+            .zip(&after)
+            .zip(&changed)
+            .map(|((before, after), changed)| if *changed { before } else { after.clone() });
+        Row {
+            before: before.collect(),
+            after,
+            changed,
+        }
     }
 }
 
 /// Undamaged messages of one shape: what a producer sends most of the time.
 pub fn alike(producer: Producer, count: usize) -> Vec<Message> {
-    let columns = ["id", "total", "name", "updated_at", "placed_at"].into_iter().zip([0, 3, 1, 5, 4]);
-    let columns = columns.map(|(name, kind)| crate::tables::Column { name, declared: &crate::values::TYPES[kind] }).collect();
-    let table = Table { database: "shop", name: "orders", columns, keys: 1, updated: 0b10 };
-    let form = Form { producer, escapes: Escapes::Least, style: 0, connect: Connect::default() };
+    let columns = ["id", "total", "name", "updated_at", "placed_at"]
+        .into_iter()
+        .zip([0, 3, 1, 5, 4]);
+    let columns = columns
+        .map(|(name, kind)| crate::tables::Column {
+            name,
+            declared: &crate::values::TYPES[kind],
+        })
+        .collect();
+    let table = Table {
+        database: "shop",
+        name: "orders",
+        columns,
+        keys: 1,
+        updated: 0b10,
+    };
+    let form = Form {
+        producer,
+        escapes: Escapes::Least,
+        style: 0,
+        connect: Connect::default(),
+    };
     let message = |at: usize| {
-        let cells =
-            |seed: usize| table.columns.iter().map(|column| cell(column.declared.kind, (seed * 13 % 997) as u32, Temper::Calm)).collect();
-        let row = Row { before: cells(at), after: cells(at), changed: vec![false; table.columns.len()] };
-        let statement = Statement { table: &table, did: Did::Insert, rows: vec![row], at: at as u64 };
-        let value = producers::write(&statement, &form).remove(0).render(Spacing::None).into_bytes();
-        Message { key: None, value: Some(value) }
+        let cells = |seed: usize| {
+            table
+                .columns
+                .iter()
+                .map(|column| cell(column.declared.kind, (seed * 13 % 997) as u32, Temper::Calm))
+                .collect()
+        };
+        let row = Row {
+            before: cells(at),
+            after: cells(at),
+            changed: vec![false; table.columns.len()],
+        };
+        let statement = Statement {
+            table: &table,
+            did: Did::Insert,
+            rows: vec![row],
+            at: at as u64,
+        };
+        let value = producers::write(&statement, &form)
+            .remove(0)
+            .render(Spacing::None)
+            .into_bytes();
+        Message {
+            key: None,
+            value: Some(value),
+        }
     };
     (0..count).map(message).collect()
 }

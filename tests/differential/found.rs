@@ -8,12 +8,20 @@ use crate::settings::Feeding;
 
 /// Under the default options of this dialect.
 fn agree(dialect: &str, messages: &[String]) {
-    let options = Options { dialect: dialect.into(), ..Options::default() };
-    let of = |text: &String| Message { key: None, value: Some(text.clone().into_bytes()) };
+    let options = Options {
+        dialect: dialect.into(),
+        ..Options::default()
+    };
+    let of = |text: &String| Message {
+        key: None,
+        value: Some(text.clone().into_bytes()),
+    };
     // Whatever a template is learned from, the others follow it often enough.
     let messages: Vec<Message> = messages.iter().chain(messages).map(of).collect();
     if compare(&options, &messages, Feeding::Binary).is_err() {
-        let check = |options: &Options, messages: &[Message], feeding| compare(options, messages, feeding).map(drop);
+        let check = |options: &Options, messages: &[Message], feeding| {
+            compare(options, messages, feeding).map(drop)
+        };
         panic!("{}", report(&options, &messages, Feeding::Binary, check));
     }
 }
@@ -23,15 +31,28 @@ fn agree(dialect: &str, messages: &[String]) {
 fn old_rows_that_stand_first_have_the_order_of_the_rows_behind_them() {
     let update = |types: &str, old: &str, data: &str| {
         let begin = r#"{"id":0,"database":"shop","table":"orders","pkNames":null,"isDdl":false,"type":"UPDATE","es":1763000000007,"#;
-        let middle = format!(r#""ts":1763000000037,"sql":"","sqlType":{{"id":-5,"total":-5}},"mysqlType":{{{types}}},"#);
-        format!(r#"{begin}{middle}"old":[{{{old}}}],"data":[{{{data}}}],"_tidb":{{"commitTs":450387397223645303}}}}"#)
+        let middle = format!(
+            r#""ts":1763000000037,"sql":"","sqlType":{{"id":-5,"total":-5}},"mysqlType":{{{types}}},"#
+        );
+        format!(
+            r#"{begin}{middle}"old":[{{{old}}}],"data":[{{{data}}}],"_tidb":{{"commitTs":450387397223645303}}}}"#
+        )
     };
     let values = [r#""id":"0","total":"0""#, r#""total":"0","id":"0""#];
-    let types = [r#""id":"bigint","total":"bigint""#, r#""total":"bigint","id":"bigint""#];
+    let types = [
+        r#""id":"bigint","total":"bigint""#,
+        r#""total":"bigint","id":"bigint""#,
+    ];
     let pairs = [0, 1, 2, 3].map(|at| (values[at % 2], values[at / 2]));
     for (old, data) in pairs {
         for (other_old, other_data) in pairs {
-            agree("canal-json", &[update(types[1], old, data), update(types[0], other_old, other_data)]);
+            agree(
+                "canal-json",
+                &[
+                    update(types[1], old, data),
+                    update(types[0], other_old, other_data),
+                ],
+            );
         }
     }
 }
@@ -41,15 +62,28 @@ fn old_rows_that_stand_first_have_the_order_of_the_rows_behind_them() {
 fn types_that_are_declared_twice_have_their_order() {
     let change = |kind: &str, types: &str| {
         let row = r#"{"note":"0","note_2":"0","id":"0","note_20":"0"}"#;
-        let before = if kind == "UPDATE" { format!("[{row}]") } else { "[]".to_owned() };
+        let before = if kind == "UPDATE" {
+            format!("[{row}]")
+        } else {
+            "[]".to_owned()
+        };
         let rest = r#""isDdl":false,"entryType":"ROWDATA","jdbcType":null,"pks":[],"schema":"shop","sql":"","table":"orders"}"#;
-        format!(r#"{{"action":"{kind}","before":{before},"bid":0,"data":[{row}],"db":"shop","dbValType":{{{types}}},{rest}"#)
+        format!(
+            r#"{{"action":"{kind}","before":{before},"bid":0,"data":[{row}],"db":"shop","dbValType":{{{types}}},{rest}"#
+        )
     };
     let one = r#""note":"bigint","note_2":"bigint","id":"bigint","id":"bigint","note_20":"bigint""#;
-    let other = r#""note_20":"bigint","note_2":"bigint","id":"bigint","id":"bigint","note":"bigint""#;
+    let other =
+        r#""note_20":"bigint","note_2":"bigint","id":"bigint","id":"bigint","note":"bigint""#;
     for kind in ["UPDATE", "DELETE"] {
-        agree("cloudcanal-json", &[change(kind, one), change("DELETE", other)]);
-        agree("cloudcanal-json", &[change(kind, other), change("DELETE", one)]);
+        agree(
+            "cloudcanal-json",
+            &[change(kind, one), change("DELETE", other)],
+        );
+        agree(
+            "cloudcanal-json",
+            &[change(kind, other), change("DELETE", one)],
+        );
     }
 }
 
@@ -57,16 +91,34 @@ fn types_that_are_declared_twice_have_their_order() {
 #[test]
 fn deletes_without_a_row_before_are_errors() {
     let change = |op: &str, before: &str, after: &str| {
-        format!(r#"{{"op":"{op}","ts_ms":1763000000000,"after":{after},"before":{before},"source":{{"db":"shop","table":"orders"}}}}"#)
+        format!(
+            r#"{{"op":"{op}","ts_ms":1763000000000,"after":{after},"before":{before},"source":{{"db":"shop","table":"orders"}}}}"#
+        )
     };
     let row = r#"{"id":1}"#;
     for empty in ["{}", "null"] {
-        let right = [change("c", empty, row), change("d", row, empty), change("u", row, row)];
-        let wrong =
-            [change("d", empty, row), change("c", row, empty), change("u", row, empty), change("c", row, row), change("d", row, row)];
+        let right = [
+            change("c", empty, row),
+            change("d", row, empty),
+            change("u", row, row),
+        ];
+        let wrong = [
+            change("d", empty, row),
+            change("c", row, empty),
+            change("u", row, empty),
+            change("c", row, row),
+            change("d", row, row),
+        ];
         agree(
             "debezium-json",
-            &right.iter().flat_map(|right| wrong.iter().flat_map(move |wrong| [right.clone(), wrong.clone()])).collect::<Vec<_>>(),
+            &right
+                .iter()
+                .flat_map(|right| {
+                    wrong
+                        .iter()
+                        .flat_map(move |wrong| [right.clone(), wrong.clone()])
+                })
+                .collect::<Vec<_>>(),
         );
     }
 }
@@ -82,7 +134,10 @@ fn signs_in_wrong_places_are_errors() {
         for sign in signs {
             let mut damaged = message.clone();
             damaged.replace_range(at..=at, &sign.to_string());
-            agree("canal-json", &[message.clone(), message.clone(), message.clone(), damaged]);
+            agree(
+                "canal-json",
+                &[message.clone(), message.clone(), message.clone(), damaged],
+            );
         }
     }
 }
@@ -91,11 +146,21 @@ fn signs_in_wrong_places_are_errors() {
 #[test]
 fn names_that_a_row_has_twice_have_the_later_value() {
     let begin = r#"{"database":"shop","es":1763000000007,"id":0,"isDdl":false,"mysqlType":{"id":"bigint","total":"bigint"},"old":null,"#;
-    let message =
-        |row: &str| format!(r#"{begin}"pkNames":["id"],"table":"orders","ts":1763000000037,"type":"INSERT","data":[{{{row}}}]}}"#);
+    let message = |row: &str| {
+        format!(
+            r#"{begin}"pkNames":["id"],"table":"orders","ts":1763000000037,"type":"INSERT","data":[{{{row}}}]}}"#
+        )
+    };
     let [id, total] = [r#""id":"0""#, r#""total":"1""#];
-    for twice in [r#""id":"0","id":"2","total":"1""#, r#""total":"1","id":"0","total":"2""#, r#""id":"0","total":"1","id":"2""#] {
+    for twice in [
+        r#""id":"0","id":"2","total":"1""#,
+        r#""total":"1","id":"0","total":"2""#,
+        r#""id":"0","total":"1","id":"2""#,
+    ] {
         let once = message(&format!("{id},{total}"));
-        agree("canal-json", &[once.clone(), once.clone(), once, message(twice)]);
+        agree(
+            "canal-json",
+            &[once.clone(), once.clone(), once, message(twice)],
+        );
     }
 }

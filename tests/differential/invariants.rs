@@ -14,7 +14,10 @@ use arrow_schema::Fields;
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use towpath::{Compression, DIALECTS, DecodeError, Decoder, Error, Fetched, Layout, Metrics, Mode, Options, TableSchema, Wire};
+use towpath::{
+    Compression, DIALECTS, DecodeError, Decoder, Error, Fetched, Layout, Metrics, Mode, Options,
+    TableSchema, Wire,
+};
 
 use crate::batches::Message;
 use crate::captures::{captures, forms};
@@ -35,11 +38,25 @@ struct Pool {
 
 /// Some messages of each capture and form of a dialect; of `auto` those of all dialects.
 fn pool(dialect: &'static str, count: usize) -> Pool {
-    let dialects: Vec<&str> = DIALECTS.iter().map(|known| known.name).filter(|name| dialect == "auto" || *name == dialect).collect();
-    let of = |name: &str| captures(name, count).into_iter().flat_map(|(_, messages)| messages).chain(forms(name)).collect::<Vec<_>>();
+    let dialects: Vec<&str> = DIALECTS
+        .iter()
+        .map(|known| known.name)
+        .filter(|name| dialect == "auto" || *name == dialect)
+        .collect();
+    let of = |name: &str| {
+        captures(name, count)
+            .into_iter()
+            .flat_map(|(_, messages)| messages)
+            .chain(forms(name))
+            .collect::<Vec<_>>()
+    };
     let messages: Vec<Message> = dialects.into_iter().flat_map(of).collect();
     let fields = columns(dialect, &messages).unwrap_or_else(Fields::empty);
-    Pool { dialect, messages, fields }
+    Pool {
+        dialect,
+        messages,
+        fields,
+    }
 }
 
 /// What happens to a message on its way.
@@ -78,15 +95,36 @@ impl Damage {
         match self {
             Damage::None => Message { key, value },
             Damage::Null => Message { key, value: None },
-            Damage::Empty => Message { key, value: Some(Vec::new()) },
-            Damage::Truncated(place) => Message { key, value: Some(bytes[..at(place)].to_vec()) },
+            Damage::Empty => Message {
+                key,
+                value: Some(Vec::new()),
+            },
+            Damage::Truncated(place) => Message {
+                key,
+                value: Some(bytes[..at(place)].to_vec()),
+            },
             Damage::Flipped(place, bits) => {
-                let flip = |(index, byte): (usize, &u8)| if index == at(place) { byte ^ bits } else { *byte };
-                Message { key, value: Some(bytes.iter().enumerate().map(flip).collect()) }
+                let flip = |(index, byte): (usize, &u8)| {
+                    if index == at(place) {
+                        byte ^ bits
+                    } else {
+                        *byte
+                    }
+                };
+                Message {
+                    key,
+                    value: Some(bytes.iter().enumerate().map(flip).collect()),
+                }
             }
             Damage::WithoutKey => Message { key: None, value },
-            Damage::OtherKey => Message { key: before.and_then(|before| before.key.clone()), value },
-            Damage::Long => Message { key, value: Some(b"{\"\x07".repeat(50_000)) },
+            Damage::OtherKey => Message {
+                key: before.and_then(|before| before.key.clone()),
+                value,
+            },
+            Damage::Long => Message {
+                key,
+                value: Some(b"{\"\x07".repeat(50_000)),
+            },
         }
     }
 }
@@ -109,18 +147,27 @@ fn draw() -> impl Strategy<Value = Draw> {
     let mode = prop_oneof![2 => Just(Mode::Permissive), 1 => Just(Mode::DropMalformed), 1 => Just(Mode::FailFast)];
     let messages = prop::collection::vec((any::<u16>(), 1..6u8, damage()), 1..12);
     let switches = (prop::bool::weighted(0.8), prop::bool::weighted(0.3));
-    (messages, switches, any::<u8>(), mode, any::<u16>(), any::<u16>(), any::<u8>()).prop_map(
-        |(messages, (has_schema, filter), layout, mode, cut, max_bytes, compression)| Draw {
-            messages,
-            has_schema,
-            layout,
-            mode,
-            filter,
-            cut,
-            max_bytes,
-            compression,
-        },
+    (
+        messages,
+        switches,
+        any::<u8>(),
+        mode,
+        any::<u16>(),
+        any::<u16>(),
+        any::<u8>(),
     )
+        .prop_map(
+            |(messages, (has_schema, filter), layout, mode, cut, max_bytes, compression)| Draw {
+                messages,
+                has_schema,
+                layout,
+                mode,
+                filter,
+                cut,
+                max_bytes,
+                compression,
+            },
+        )
 }
 
 impl Draw {
@@ -130,7 +177,11 @@ impl Draw {
             for at in 0..usize::from(*length) {
                 let message = &pool.messages[(usize::from(*place) + at) % pool.messages.len()];
                 // The last of a run is damaged: a template was learned from those before it.
-                let damage = if at + 1 == usize::from(*length) { *damage } else { Damage::None };
+                let damage = if at + 1 == usize::from(*length) {
+                    *damage
+                } else {
+                    Damage::None
+                };
                 messages.push(damage.apply(message, messages.last()));
             }
         }
@@ -141,7 +192,11 @@ impl Draw {
         let has_schema = self.has_schema && !pool.fields.is_empty();
         Options {
             schema: has_schema.then(|| TableSchema::Arrow(pool.fields.clone())),
-            layout: if has_schema { pick(Layout::NAMES, self.layout).1 } else { Layout::Change },
+            layout: if has_schema {
+                pick(Layout::NAMES, self.layout).1
+            } else {
+                Layout::Change
+            },
             mode: self.mode,
             table: self.filter.then(|| "[a-m].*".to_owned()),
             keep: vec![NUMBER.to_owned()],
@@ -177,7 +232,9 @@ fn concatenated(batches: &[RecordBatch]) -> RecordBatch {
 
 /// The batch without columns.
 fn without(batch: &RecordBatch, names: &[&str]) -> RecordBatch {
-    let kept: Vec<usize> = (0..batch.num_columns()).filter(|at| !names.contains(&batch.schema().field(*at).name().as_str())).collect();
+    let kept: Vec<usize> = (0..batch.num_columns())
+        .filter(|at| !names.contains(&batch.schema().field(*at).name().as_str()))
+        .collect();
     batch.project(&kept).unwrap()
 }
 
@@ -185,13 +242,23 @@ fn without(batch: &RecordBatch, names: &[&str]) -> RecordBatch {
 const PLACES: [&str; 2] = ["_sequence", NUMBER];
 
 fn same(what: &str, got: &RecordBatch, want: &RecordBatch) -> Result<(), TestCaseError> {
-    let row = (0..got.num_rows().min(want.num_rows())).find(|row| got.slice(*row, 1) != want.slice(*row, 1));
-    prop_assert!(got == want, "{what}: {} rows for {}, the first other one is {row:?}", got.num_rows(), want.num_rows());
+    let row = (0..got.num_rows().min(want.num_rows()))
+        .find(|row| got.slice(*row, 1) != want.slice(*row, 1));
+    prop_assert!(
+        got == want,
+        "{what}: {} rows for {}, the first other one is {row:?}",
+        got.num_rows(),
+        want.num_rows()
+    );
     Ok(())
 }
 
 /// Each message's rows are those that it has alone, in its own place: neither its neighbours nor its place change them.
-pub fn each_message_is_as_alone(options: &Options, messages: &[Message], whole: &Decoded) -> Result<(), TestCaseError> {
+pub fn each_message_is_as_alone(
+    options: &Options,
+    messages: &[Message],
+    whole: &Decoded,
+) -> Result<(), TestCaseError> {
     let decoder = decoder(options);
     let alone = |message: &Message| decode(&decoder, &input(std::slice::from_ref(message)));
     let mut parts = Vec::new();
@@ -204,22 +271,50 @@ pub fn each_message_is_as_alone(options: &Options, messages: &[Message], whole: 
             }
         }
     }
-    prop_assert!(whole.is_ok(), "an error that no message has alone: {:?}", whole.as_ref().err());
+    prop_assert!(
+        whole.is_ok(),
+        "an error that no message has alone: {:?}",
+        whole.as_ref().err()
+    );
     let Ok(whole) = whole else { return Ok(()) };
-    let numbers: Vec<i64> = parts.iter().zip(0..).flat_map(|(part, number)| std::iter::repeat_n(number, part.num_rows())).collect();
-    prop_assert_eq!(whole[NUMBER].as_primitive::<Int64Type>().values().to_vec(), numbers);
+    let numbers: Vec<i64> = parts
+        .iter()
+        .zip(0..)
+        .flat_map(|(part, number)| std::iter::repeat_n(number, part.num_rows()))
+        .collect();
+    prop_assert_eq!(
+        whole[NUMBER].as_primitive::<Int64Type>().values().to_vec(),
+        numbers
+    );
     same("alone", &without(whole, &PLACES), &concatenated(&parts))
 }
 
 /// A batch in two, and in parts that end where their rows are large enough.
-fn splits_change_nothing(options: &Options, messages: &[Message], draw: &Draw, whole: &RecordBatch) -> Result<(), TestCaseError> {
+fn splits_change_nothing(
+    options: &Options,
+    messages: &[Message],
+    draw: &Draw,
+    whole: &RecordBatch,
+) -> Result<(), TestCaseError> {
     let (array, decoder) = (input(messages), decoder(options));
     let cut = usize::from(draw.cut) % (messages.len() + 1);
-    let [first, second] = [array.slice(0, cut), array.slice(cut, messages.len() - cut)].map(|part| decode(&decoder, &part).unwrap());
-    same("in two", &without(&concatenated(&[first, second]), &PLACES), &without(whole, &PLACES))?;
+    let [first, second] = [array.slice(0, cut), array.slice(cut, messages.len() - cut)]
+        .map(|part| decode(&decoder, &part).unwrap());
+    same(
+        "in two",
+        &without(&concatenated(&[first, second]), &PLACES),
+        &without(whole, &PLACES),
+    )?;
     let (mut parts, mut start) = (Vec::new(), 0);
     while start < messages.len() {
-        let (part, end) = decoder.decode_part(&array, &Fetched::default(), start, usize::from(draw.max_bytes)).unwrap();
+        let (part, end) = decoder
+            .decode_part(
+                &array,
+                &Fetched::default(),
+                start,
+                usize::from(draw.max_bytes),
+            )
+            .unwrap();
         prop_assert!(end > start);
         parts.push(part);
         start = end;
@@ -227,36 +322,68 @@ fn splits_change_nothing(options: &Options, messages: &[Message], draw: &Draw, w
     // A part is not a batch of its own: `_sequence` goes on.
     same("in parts", &concatenated(&parts), whole)?;
     let metrics = decoder.metrics();
-    prop_assert_eq!((metrics.messages, metrics.rows), (2 * messages.len() as u64, 2 * whole.num_rows() as u64));
+    prop_assert_eq!(
+        (metrics.messages, metrics.rows),
+        (2 * messages.len() as u64, 2 * whole.num_rows() as u64)
+    );
     Ok(())
 }
 
 /// Every type of array, and slices of one.
-fn arrays_change_nothing(options: &Options, messages: &[Message], draw: &Draw) -> Result<(), TestCaseError> {
-    let options = Options { keep: Vec::new(), key: None, ..options.clone() };
+fn arrays_change_nothing(
+    options: &Options,
+    messages: &[Message],
+    draw: &Draw,
+) -> Result<(), TestCaseError> {
+    let options = Options {
+        keep: Vec::new(),
+        key: None,
+        ..options.clone()
+    };
     let decoder = decoder(&options);
     let decode_all = |feeding: Feeding| -> Result<Vec<RecordBatch>, Error> {
-        feeding.inputs(messages).iter().map(|input| decode(&decoder, input).map(|batch| without(&batch, &PLACES))).collect()
+        feeding
+            .inputs(messages)
+            .iter()
+            .map(|input| decode(&decoder, input).map(|batch| without(&batch, &PLACES)))
+            .collect()
     };
     let want = decode_all(Feeding::Binary);
-    for feeding in [Feeding::LargeBinary, Feeding::View, Feeding::Text, Feeding::Records] {
+    for feeding in [
+        Feeding::LargeBinary,
+        Feeding::View,
+        Feeding::Text,
+        Feeding::Records,
+    ] {
         prop_assert_eq!(&decode_all(feeding), &want, "{:?}", feeding);
     }
     match decode_all(Feeding::Slices(draw.cut as u8)).as_deref() {
-        Ok([first, second, whole]) => same("slices", &concatenated(&[first.clone(), second.clone()]), whole),
+        Ok([first, second, whole]) => same(
+            "slices",
+            &concatenated(&[first.clone(), second.clone()]),
+            whole,
+        ),
         _ => Ok(()),
     }
 }
 
 /// What an envelope column is called in a layout.
 fn name(layout: Layout, name: &str) -> String {
-    if layout == Layout::Change { name.to_owned() } else { format!("_{name}") }
+    if layout == Layout::Change {
+        name.to_owned()
+    } else {
+        format!("_{name}")
+    }
 }
 
 /// The kind of error of each row.
 fn kinds(batch: &RecordBatch, layout: Layout) -> Vec<Option<String>> {
     let error = batch[name(layout, "error").as_str()].as_struct();
-    let kind = |row| error.is_valid(row).then(|| error["kind"].as_string::<i32>().value(row).to_owned());
+    let kind = |row| {
+        error
+            .is_valid(row)
+            .then(|| error["kind"].as_string::<i32>().value(row).to_owned())
+    };
     (0..error.len()).map(kind).collect()
 }
 
@@ -268,15 +395,30 @@ fn counted(words: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
 
 /// The counts are those of the rows: messages, rows, errors by kind, columns that rows lack.
 fn counts_add_up(options: &Options, messages: &[Message]) -> Result<(), TestCaseError> {
-    let permissive = Options { mode: Mode::Permissive, ..options.clone() };
+    let permissive = Options {
+        mode: Mode::Permissive,
+        ..options.clone()
+    };
     let (kept, all) = counts_of(&permissive, messages);
     prop_assert_eq!((kept.messages, kept.dropped), (messages.len() as u64, 0));
     prop_assert_eq!(kept.rows, all.num_rows() as u64);
-    let errors: BTreeMap<String, u64> = kept.errors.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect();
-    prop_assert_eq!(errors, counted(kinds(&all, options.layout).into_iter().flatten()));
+    let errors: BTreeMap<String, u64> = kept
+        .errors
+        .iter()
+        .map(|(kind, count)| ((*kind).to_owned(), *count))
+        .collect();
+    prop_assert_eq!(
+        errors,
+        counted(kinds(&all, options.layout).into_iter().flatten())
+    );
     if options.schema.is_some() {
         let missing = all[name(options.layout, "missing_columns").as_str()].as_list::<i32>();
-        let names = missing.values().as_string::<i32>().iter().flatten().map(str::to_owned);
+        let names = missing
+            .values()
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .map(str::to_owned);
         prop_assert_eq!(&kept.missing, &counted(names));
     }
     drops_are_the_bad_rows(&permissive, messages, &kept, &all)?;
@@ -290,17 +432,44 @@ fn counts_of(options: &Options, messages: &[Message]) -> (Metrics, RecordBatch) 
 }
 
 /// `DROPMALFORMED` has the rows of `PERMISSIVE` but for those of changes with an error, which it counts.
-fn drops_are_the_bad_rows(options: &Options, messages: &[Message], kept: &Metrics, all: &RecordBatch) -> Result<(), TestCaseError> {
-    let (dropping, rows) = counts_of(&Options { mode: Mode::DropMalformed, ..options.clone() }, messages);
-    prop_assert_eq!((dropping.messages, dropping.filtered, &dropping.errors), (kept.messages, kept.filtered, &kept.errors));
+fn drops_are_the_bad_rows(
+    options: &Options,
+    messages: &[Message],
+    kept: &Metrics,
+    all: &RecordBatch,
+) -> Result<(), TestCaseError> {
+    let (dropping, rows) = counts_of(
+        &Options {
+            mode: Mode::DropMalformed,
+            ..options.clone()
+        },
+        messages,
+    );
+    prop_assert_eq!(
+        (dropping.messages, dropping.filtered, &dropping.errors),
+        (kept.messages, kept.filtered, &kept.errors)
+    );
     prop_assert_eq!(dropping.rows, rows.num_rows() as u64);
-    let changes = all[name(options.layout, "row").as_str()].as_primitive::<arrow_array::types::Int32Type>();
+    let changes =
+        all[name(options.layout, "row").as_str()].as_primitive::<arrow_array::types::Int32Type>();
     let numbers = all[NUMBER].as_primitive::<Int64Type>();
-    let change = |row: usize| (numbers.value(row), changes.is_valid(row).then(|| changes.value(row)));
-    let bad: HashSet<_> =
-        kinds(all, options.layout).iter().enumerate().filter(|(_, kind)| kind.is_some()).map(|(row, _)| change(row)).collect();
+    let change = |row: usize| {
+        (
+            numbers.value(row),
+            changes.is_valid(row).then(|| changes.value(row)),
+        )
+    };
+    let bad: HashSet<_> = kinds(all, options.layout)
+        .iter()
+        .enumerate()
+        .filter(|(_, kind)| kind.is_some())
+        .map(|(row, _)| change(row))
+        .collect();
     prop_assert_eq!(dropping.dropped, bad.len() as u64);
-    let good: Vec<RecordBatch> = (0..all.num_rows()).filter(|row| !bad.contains(&change(*row))).map(|row| all.slice(row, 1)).collect();
+    let good: Vec<RecordBatch> = (0..all.num_rows())
+        .filter(|row| !bad.contains(&change(*row)))
+        .map(|row| all.slice(row, 1))
+        .collect();
     if good.is_empty() {
         prop_assert_eq!(rows.num_rows(), 0);
         return Ok(());
@@ -309,17 +478,32 @@ fn drops_are_the_bad_rows(options: &Options, messages: &[Message], kept: &Metric
 }
 
 /// Rows and filtered rows are the rows without a filter. Flat layouts have no rows of some events and two of some changes.
-fn filters_leave_the_rest(options: &Options, messages: &[Message], kept: &Metrics) -> Result<(), TestCaseError> {
+fn filters_leave_the_rest(
+    options: &Options,
+    messages: &[Message],
+    kept: &Metrics,
+) -> Result<(), TestCaseError> {
     if options.layout != Layout::Change {
         return Ok(());
     }
-    let (open, _) = counts_of(&Options { table: None, ..options.clone() }, messages);
+    let (open, _) = counts_of(
+        &Options {
+            table: None,
+            ..options.clone()
+        },
+        messages,
+    );
     prop_assert_eq!(open.filtered, 0);
     prop_assert_eq!(kept.rows + kept.filtered, open.rows);
     Ok(())
 }
 
-const COMPRESSIONS: [Compression; 4] = [Compression::Lz4, Compression::Snappy, Compression::Gzip, Compression::Zstd];
+const COMPRESSIONS: [Compression; 4] = [
+    Compression::Lz4,
+    Compression::Snappy,
+    Compression::Gzip,
+    Compression::Zstd,
+];
 
 fn compressed(bytes: &[u8], compression: Compression) -> Vec<u8> {
     match compression {
@@ -330,28 +514,52 @@ fn compressed(bytes: &[u8], compression: Compression) -> Vec<u8> {
         }
         Compression::Snappy => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
         Compression::Gzip => {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(bytes).unwrap();
             encoder.finish().unwrap()
         }
-        Compression::Zstd => ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest),
+        Compression::Zstd => {
+            ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+        }
         Compression::Auto | Compression::None => bytes.to_vec(),
     }
 }
 
 /// A compressed message has the rows of the plain one; a bad row has the bytes that Kafka has.
-fn compression_changes_nothing(options: &Options, messages: &[Message], draw: &Draw) -> Result<(), TestCaseError> {
+fn compression_changes_nothing(
+    options: &Options,
+    messages: &[Message],
+    draw: &Draw,
+) -> Result<(), TestCaseError> {
     let compression = pick(&COMPRESSIONS, draw.compression);
     // Without bytes a message is a tombstone, but for one that has the rest in its key.
     let is_tombstone = |bytes: &[u8]| bytes.is_empty() && options.dialect != "ticdc-open";
-    let compress = |bytes: &Vec<u8>| if is_tombstone(bytes) { Vec::new() } else { compressed(bytes, compression) };
-    let packed: Vec<Message> =
-        messages.iter().map(|Message { key, value }| Message { key: key.clone(), value: value.as_ref().map(compress) }).collect();
+    let compress = |bytes: &Vec<u8>| {
+        if is_tombstone(bytes) {
+            Vec::new()
+        } else {
+            compressed(bytes, compression)
+        }
+    };
+    let packed: Vec<Message> = messages
+        .iter()
+        .map(|Message { key, value }| Message {
+            key: key.clone(),
+            value: value.as_ref().map(compress),
+        })
+        .collect();
     let rows = |compression, messages: &[Message]| {
-        let decoder = decoder(&Options { compression, ..options.clone() });
+        let decoder = decoder(&Options {
+            compression,
+            ..options.clone()
+        });
         decode(&decoder, &input(messages)).map(|batch| without(&batch, &["_corrupt_record"]))
     };
-    let (got, want) = (rows(compression, &packed), rows(Compression::None, messages));
+    let (got, want) = (
+        rows(compression, &packed),
+        rows(Compression::None, messages),
+    );
     prop_assert_eq!(got.is_ok(), want.is_ok(), "{:?}", compression);
     match (got, want) {
         (Ok(got), Ok(want)) => same("compressed", &got, &want),
@@ -458,8 +666,23 @@ fn of_all_dialects_side_by_side() {
 fn every_dialect_has_columns_and_its_wire() {
     for dialect in DIALECTS {
         let pool = pool(dialect.name, 6);
-        assert!(pool.messages.len() > 3 && !pool.fields.is_empty(), "{}", dialect.name);
-        let is_json = |message: &Message| message.value.as_ref().is_some_and(|value| value.trim_ascii_start().starts_with(b"{"));
-        assert!(dialect.wire != Wire::Json || dialect.name == "ticdc-open" || pool.messages.iter().any(is_json), "{}", dialect.name);
+        assert!(
+            pool.messages.len() > 3 && !pool.fields.is_empty(),
+            "{}",
+            dialect.name
+        );
+        let is_json = |message: &Message| {
+            message
+                .value
+                .as_ref()
+                .is_some_and(|value| value.trim_ascii_start().starts_with(b"{"))
+        };
+        assert!(
+            dialect.wire != Wire::Json
+                || dialect.name == "ticdc-open"
+                || pool.messages.iter().any(is_json),
+            "{}",
+            dialect.name
+        );
     }
 }

@@ -24,7 +24,12 @@ pub enum Escapes {
 }
 
 impl Escapes {
-    pub const ALL: [Escapes; 4] = [Escapes::Least, Escapes::Html, Escapes::Slash, Escapes::Ascii];
+    pub const ALL: [Escapes; 4] = [
+        Escapes::Least,
+        Escapes::Html,
+        Escapes::Slash,
+        Escapes::Ascii,
+    ];
 
     fn escapes(self, c: char) -> bool {
         match self {
@@ -50,7 +55,12 @@ pub enum Spacing {
 }
 
 impl Spacing {
-    pub const ALL: [Spacing; 4] = [Spacing::None, Spacing::Python, Spacing::Lines, Spacing::Around];
+    pub const ALL: [Spacing; 4] = [
+        Spacing::None,
+        Spacing::Python,
+        Spacing::Lines,
+        Spacing::Around,
+    ];
 
     /// Behind an opening bracket and before a closing one, behind a comma, behind a colon.
     fn spaces(self) -> [&'static str; 3] {
@@ -72,7 +82,12 @@ pub fn null() -> Json {
 
 /// An object of members whose names need no escapes.
 pub fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
-    Json::Object(members.into_iter().map(|(name, value)| (format!("\"{name}\""), value)).collect())
+    Json::Object(
+        members
+            .into_iter()
+            .map(|(name, value)| (format!("\"{name}\""), value))
+            .collect(),
+    )
 }
 
 /// A JSON string.
@@ -101,14 +116,21 @@ fn push(out: &mut String, c: char, escapes: Escapes) {
 
 /// `\u4e2d`, or a surrogate pair.
 pub fn escaped(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    c.encode_utf16(&mut [0; 2])
+        .iter()
+        .map(|unit| format!("\\u{unit:04x}"))
+        .collect()
 }
 
 impl Json {
     pub fn render(&self, spacing: Spacing) -> String {
         let mut out = String::new();
         self.write(&mut out, spacing);
-        if spacing == Spacing::Around { format!("\n  {out} \r\n") } else { out }
+        if spacing == Spacing::Around {
+            format!("\n  {out} \r\n")
+        } else {
+            out
+        }
     }
 
     fn write(&self, out: &mut String, spacing: Spacing) {
@@ -146,7 +168,12 @@ impl Json {
         match self {
             Json::Raw(_) => 0,
             Json::Array(items) => 1 + items.iter().map(Json::containers).sum::<usize>(),
-            Json::Object(members) => 1 + members.iter().map(|(_, value)| value.containers()).sum::<usize>(),
+            Json::Object(members) => {
+                1 + members
+                    .iter()
+                    .map(|(_, value)| value.containers())
+                    .sum::<usize>()
+            }
         }
     }
 
@@ -168,13 +195,20 @@ impl Json {
 
     /// The arrays that are members of the object.
     pub fn arrays(&mut self) -> Vec<&mut Json> {
-        self.inner().into_iter().filter(|inner| matches!(inner, Json::Array(_))).collect()
+        self.inner()
+            .into_iter()
+            .filter(|inner| matches!(inner, Json::Array(_)))
+            .collect()
     }
 
     /// Which member is the object of this name.
     pub fn place_of(&self, name: &str) -> Option<usize> {
-        let Json::Object(members) = self else { return None };
-        members.iter().position(|(other, value)| other.trim_matches('"') == name && matches!(value, Json::Object(_)))
+        let Json::Object(members) = self else {
+            return None;
+        };
+        members.iter().position(|(other, value)| {
+            other.trim_matches('"') == name && matches!(value, Json::Object(_))
+        })
     }
 
     fn inner(&mut self) -> Vec<&mut Json> {

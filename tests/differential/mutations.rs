@@ -11,9 +11,17 @@ use crate::tables::{NAMES, pick};
 #[derive(Clone, Debug)]
 pub enum Mutation {
     /// To an object or array of the message. The outermost is the one most often.
-    Tree { place: u16, member: u16, change: TreeChange },
+    Tree {
+        place: u16,
+        member: u16,
+        change: TreeChange,
+    },
     /// To one of the envelope's arrays: rows of an image, columns, names.
-    Rows { place: u16, member: u16, change: TreeChange },
+    Rows {
+        place: u16,
+        member: u16,
+        change: TreeChange,
+    },
     /// To the message's text.
     Text { place: u16, change: TextChange },
     /// To the value of the Kafka record.
@@ -95,7 +103,8 @@ pub enum ValueChange {
 }
 
 pub fn mutation() -> impl Strategy<Value = Mutation> {
-    let text = (any::<u16>(), text_change()).prop_map(|(place, change)| Mutation::Text { place, change });
+    let text =
+        (any::<u16>(), text_change()).prop_map(|(place, change)| Mutation::Text { place, change });
     prop_oneof![6 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
 }
 
@@ -118,17 +127,26 @@ pub fn of_tree() -> impl Strategy<Value = Mutation> {
 
 /// What the message says about itself is null, and was something in the messages before.
 pub fn null_of_envelope() -> impl Strategy<Value = Mutation> {
-    any::<u16>().prop_map(|member| Mutation::Tree { place: 0, member, change: TreeChange::Null })
+    any::<u16>().prop_map(|member| Mutation::Tree {
+        place: 0,
+        member,
+        change: TreeChange::Null,
+    })
 }
 
 /// Members of some object or array begin with another one.
 pub fn turned(draw: u16) -> Mutation {
-    Mutation::Tree { place: 0x8000 | draw, member: draw / 7, change: TreeChange::Rotate }
+    Mutation::Tree {
+        place: 0x8000 | draw,
+        member: draw / 7,
+        change: TreeChange::Rotate,
+    }
 }
 
 fn tree_change() -> impl Strategy<Value = TreeChange> {
     let number = any::<u8>;
-    let repeat = (any::<bool>(), prop::option::of(number())).prop_map(|(at_the_end, value)| TreeChange::Repeat { at_the_end, value });
+    let repeat = (any::<bool>(), prop::option::of(number()))
+        .prop_map(|(at_the_end, value)| TreeChange::Repeat { at_the_end, value });
     prop_oneof![
         1 => Just(TreeChange::Swap),
         1 => Just(TreeChange::Reverse),
@@ -224,29 +242,67 @@ const VALUES: &[&str] = &[
 ];
 
 /// What may stand in place of a name: what no producer writes, and a reader could keep for itself.
-pub const IN_PLACE_OF_NAMES: &[&str] =
-    &["\0", "", "`", "``", "\"\"", "\"\\u0000\"", "\"`\"", "\"``\"", "\"a`b\"", "\"\0\"", "\0\0", "\u{fffd}", "null", "0", "-1"];
+pub const IN_PLACE_OF_NAMES: &[&str] = &[
+    "\0",
+    "",
+    "`",
+    "``",
+    "\"\"",
+    "\"\\u0000\"",
+    "\"`\"",
+    "\"``\"",
+    "\"a`b\"",
+    "\"\0\"",
+    "\0\0",
+    "\u{fffd}",
+    "null",
+    "0",
+    "-1",
+];
 
 /// Names that a statement may have, and no schema.
 fn name(draw: u8) -> String {
     const ODD: &[&str] = &["\0", "a\0b", "`", "``", "a`b", "a``b", "`a`b`"];
     let draw = usize::from(draw) % (NAMES.len() + ODD.len());
-    quoted(NAMES.get(draw).unwrap_or_else(|| &ODD[draw - NAMES.len()]), Default::default())
+    quoted(
+        NAMES.get(draw).unwrap_or_else(|| &ODD[draw - NAMES.len()]),
+        Default::default(),
+    )
 }
 
 impl Mutation {
     pub fn change_tree(&self, message: &mut Json) {
         let (container, member, change) = match self {
             // Half of the changes befall the envelope, and the others any object or array, it too.
-            Mutation::Tree { place: place @ 0..0x8000, member, change } => (Some(envelope(message, *place)), member, change),
-            Mutation::Tree { place, member, change } => {
+            Mutation::Tree {
+                place: place @ 0..0x8000,
+                member,
+                change,
+            } => (Some(envelope(message, *place)), member, change),
+            Mutation::Tree {
+                place,
+                member,
+                change,
+            } => {
                 let number = usize::from(*place) % message.containers().max(1);
                 (message.container(number), member, change)
             }
-            Mutation::Rows { place, member, change } => {
+            Mutation::Rows {
+                place,
+                member,
+                change,
+            } => {
                 let mut arrays = message.arrays();
                 let at = usize::from(*place) % arrays.len().max(1);
-                (if arrays.is_empty() { None } else { Some(arrays.swap_remove(at)) }, member, change)
+                (
+                    if arrays.is_empty() {
+                        None
+                    } else {
+                        Some(arrays.swap_remove(at))
+                    },
+                    member,
+                    change,
+                )
             }
             _ => return,
         };
@@ -264,13 +320,20 @@ impl Mutation {
     }
 
     pub fn value_change(&self) -> Option<ValueChange> {
-        if let Mutation::Value(change) = self { Some(*change) } else { None }
+        if let Mutation::Value(change) = self {
+            Some(*change)
+        } else {
+            None
+        }
     }
 
     /// How the message is spaced, if that is what changes.
     pub fn spacing(&self) -> Option<Spacing> {
         match self {
-            Mutation::Text { change: TextChange::Respace(which), .. } => Some(pick(&Spacing::ALL, *which)),
+            Mutation::Text {
+                change: TextChange::Respace(which),
+                ..
+            } => Some(pick(&Spacing::ALL, *which)),
             _ => None,
         }
     }
@@ -288,7 +351,10 @@ fn envelope(message: &mut Json, place: u16) -> &mut Json {
 impl TreeChange {
     fn apply_to_members(self, members: &mut Vec<(String, Json)>, at: usize) {
         if let TreeChange::Add(name, value) = self {
-            members.insert(at % (members.len() + 1), (self::name(name), raw(pick(VALUES, value))));
+            members.insert(
+                at % (members.len() + 1),
+                (self::name(name), raw(pick(VALUES, value))),
+            );
             return;
         }
         if members.is_empty() {
@@ -300,7 +366,9 @@ impl TreeChange {
             TreeChange::Case { value: false } => members[at].0 = other_case(&members[at].0),
             TreeChange::Case { value: true } => {
                 let is_word = |json: &Json| matches!(json, Json::Raw(text) if text.starts_with('"') && text.len() > 2);
-                let behind = (at..members.len()).chain(0..at).find(|at| is_word(&members[*at].1));
+                let behind = (at..members.len())
+                    .chain(0..at)
+                    .find(|at| is_word(&members[*at].1));
                 vary(&mut members[behind.unwrap_or(at)].1, other_case);
             }
             TreeChange::Respell => members[at].0 = respelled(&members[at].0),
@@ -359,7 +427,13 @@ fn vary(value: &mut Json, change: impl Fn(&str) -> String) {
 }
 
 fn other_case(text: &str) -> String {
-    let flip = |c: char| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+    let flip = |c: char| {
+        if c.is_ascii_lowercase() {
+            c.to_ascii_uppercase()
+        } else {
+            c.to_ascii_lowercase()
+        }
+    };
     text.chars().map(flip).collect()
 }
 
@@ -367,14 +441,20 @@ fn other_case(text: &str) -> String {
 fn respelled(name: &str) -> String {
     let mut chars = name.chars();
     match (chars.next(), chars.next()) {
-        (Some(quote), Some(first)) if first != '"' && first != '\\' => format!("{quote}{}{}", escaped(first), chars.as_str()),
+        (Some(quote), Some(first)) if first != '"' && first != '\\' => {
+            format!("{quote}{}{}", escaped(first), chars.as_str())
+        }
         _ => name.to_owned(),
     }
 }
 
 /// Nearly the same: longer or shorter by little, with another digit, an escape, or a byte that must not stand there.
 fn varied(text: &str, how: u8) -> String {
-    let (start, end) = text.split_at(text.len().saturating_sub(1).min(text.char_indices().last().map_or(0, |(at, _)| at)));
+    let (start, end) = text.split_at(
+        text.len()
+            .saturating_sub(1)
+            .min(text.char_indices().last().map_or(0, |(at, _)| at)),
+    );
     let last = usize::from(how / 16);
     match how % 16 {
         0 => format!("{start}0{end}"),
@@ -397,24 +477,29 @@ fn varied(text: &str, how: u8) -> String {
 }
 
 /// Bytes that mean something to a reader of JSON, or that must not stand in it.
-const BYTES: &[u8] = b"\"\\{}[],: \n\t\r0123456789-+.eEntfu\0\x01\x1f\x7f\x80\xbf\xc0\xc3\xe4\xed\xf0\xff/xa";
+const BYTES: &[u8] =
+    b"\"\\{}[],: \n\t\r0123456789-+.eEntfu\0\x01\x1f\x7f\x80\xbf\xc0\xc3\xe4\xed\xf0\xff/xa";
 
 /// What may stand before or behind a message.
 const AROUND: &[&str] = &[
-    " ", "\n", "\r\n", "\t  \n", "}", "]", ",", "x", "{}", "null", "\0", "\u{feff}", "\"", "//", "[", "[]", "{", "\u{a0}", "0", ",{}",
-    "\n{}", "\n[",
+    " ", "\n", "\r\n", "\t  \n", "}", "]", ",", "x", "{}", "null", "\0", "\u{feff}", "\"", "//",
+    "[", "[]", "{", "\u{a0}", "0", ",{}", "\n{}", "\n[",
 ];
 
 impl TextChange {
     fn apply(self, text: &mut Vec<u8>, place: usize) {
         let at = self.place(text, place);
         match self {
-            TextChange::Delete { count, .. } => drop(text.drain(at..(at + usize::from(count)).min(text.len()))),
+            TextChange::Delete { count, .. } => {
+                drop(text.drain(at..(at + usize::from(count)).min(text.len())))
+            }
             TextChange::Replace { with, .. } if at < text.len() => text[at] = pick(BYTES, with),
             TextChange::Insert { with, .. } => text.insert(at, pick(BYTES, with)),
             TextChange::Twice { .. } if at < text.len() => text.insert(at, text[at]),
             TextChange::Punctuate(how) if at < text.len() => punctuate(text, at, how),
-            TextChange::Key { colon, with } => replace_key(text, place, colon, pick(IN_PLACE_OF_NAMES, with)),
+            TextChange::Key { colon, with } => {
+                replace_key(text, place, colon, pick(IN_PLACE_OF_NAMES, with))
+            }
             TextChange::Truncate => text.truncate(at),
             TextChange::Append(what) => text.extend(pick(AROUND, what).bytes()),
             TextChange::Prepend(what) => drop(text.splice(0..0, pick(AROUND, what).bytes())),
@@ -427,20 +512,41 @@ impl TextChange {
         use TextChange::{Delete, Insert, Punctuate, Replace, Twice};
         let wanted: &[u8] = match self {
             Punctuate(_) => b"{}[],:",
-            Delete { anywhere: false, .. } | Replace { anywhere: false, .. } | Insert { anywhere: false, .. } => b"{}[],:\"\\",
+            Delete {
+                anywhere: false, ..
+            }
+            | Replace {
+                anywhere: false, ..
+            }
+            | Insert {
+                anywhere: false, ..
+            } => b"{}[],:\"\\",
             Twice { anywhere: false } => b"{}[],:\"\\",
             _ => return place % text.len().max(1),
         };
-        let marks: Vec<usize> = (0..text.len()).filter(|at| wanted.contains(&text[*at])).collect();
-        if marks.is_empty() { 0 } else { marks[place % marks.len()] }
+        let marks: Vec<usize> = (0..text.len())
+            .filter(|at| wanted.contains(&text[*at]))
+            .collect();
+        if marks.is_empty() {
+            0
+        } else {
+            marks[place % marks.len()]
+        }
     }
 }
 
 /// Replaces the name of a member, with its colon or without.
 pub fn replace_key(text: &mut Vec<u8>, place: usize, colon: bool, with: &str) {
-    let colons: Vec<usize> = (1..text.len()).filter(|at| text[*at] == b':' && text[at - 1] == b'"').collect();
-    let Some(end) = colons.get(place % colons.len().max(1)).copied() else { return };
-    let start = text[..end - 1].iter().rposition(|byte| *byte == b'"').unwrap_or(0);
+    let colons: Vec<usize> = (1..text.len())
+        .filter(|at| text[*at] == b':' && text[at - 1] == b'"')
+        .collect();
+    let Some(end) = colons.get(place % colons.len().max(1)).copied() else {
+        return;
+    };
+    let start = text[..end - 1]
+        .iter()
+        .rposition(|byte| *byte == b'"')
+        .unwrap_or(0);
     text.splice(start..end + usize::from(colon), with.bytes());
 }
 
@@ -481,8 +587,14 @@ impl ValueChange {
             ValueChange::Null => return None,
             ValueChange::Empty => Vec::new(),
             ValueChange::Joined(how) => join(before.unwrap_or(&value), &value, how),
-            ValueChange::Stored => format!("{{\"key\":null,\"value\":\"{}\"}}", BASE64_STANDARD.encode(value)).into_bytes(),
-            ValueChange::Snappy => snap::raw::Encoder::new().compress_vec(&value).expect("a message is small"),
+            ValueChange::Stored => format!(
+                "{{\"key\":null,\"value\":\"{}\"}}",
+                BASE64_STANDARD.encode(value)
+            )
+            .into_bytes(),
+            ValueChange::Snappy => snap::raw::Encoder::new()
+                .compress_vec(&value)
+                .expect("a message is small"),
             ValueChange::Lz4 => lz4(&value),
             ValueChange::Padded => [&value[..], &b" ".repeat(130_000)].concat(),
         })

@@ -22,7 +22,10 @@ const SEED: u64 = 20_261_121;
 
 /// What the environment does not ask for otherwise. Failures are identified by their seed, so that no file is written.
 pub fn config(cases: u32) -> ProptestConfig {
-    let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let mut config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
     let is_asked = |name| std::env::var_os(name).is_some();
     if !is_asked("PROPTEST_CASES") {
         config.cases = cases;
@@ -34,13 +37,21 @@ pub fn config(cases: u32) -> ProptestConfig {
         (config.max_shrink_iters, config.max_shrink_time) = (4000, 60_000);
     }
     if config.rng_seed == RngSeed::Random {
-        config.rng_seed = RngSeed::Fixed(std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64));
+        config.rng_seed = RngSeed::Fixed(
+            std::time::UNIX_EPOCH
+                .elapsed()
+                .map_or(0, |time| time.as_nanos() as u64),
+        );
     }
     config
 }
 
 /// The rows are compared each time, the rest that a decoder tells now and then.
-fn check(options: &Options, messages: &[Message], feeding: Feeding) -> Result<Compared, Difference> {
+fn check(
+    options: &Options,
+    messages: &[Message],
+    feeding: Feeding,
+) -> Result<Compared, Difference> {
     let compared = compare(options, messages, feeding)?;
     if messages.len().is_multiple_of(4) {
         compare_rest(options, messages)?;
@@ -52,13 +63,17 @@ fn both_readers_agree(name: &str, producers: Vec<Producer>) {
     let config = config(CASES);
     let seed = config.rng_seed;
     let total = RefCell::new(Compared::default());
-    let outcome = TestRunner::new(config).run(&(batch(producers), settings()), |(batch, settings): (BatchDraw, SettingsDraw)| {
-        let batch = batch.make();
-        let (options, feeding) = settings.make(&batch);
-        let compared = check(&options, &batch.messages, feeding).map_err(|difference| TestCaseError::fail(format!("{difference:?}")))?;
-        total.borrow_mut().add(compared);
-        Ok(())
-    });
+    let outcome = TestRunner::new(config).run(
+        &(batch(producers), settings()),
+        |(batch, settings): (BatchDraw, SettingsDraw)| {
+            let batch = batch.make();
+            let (options, feeding) = settings.make(&batch);
+            let compared = check(&options, &batch.messages, feeding)
+                .map_err(|difference| TestCaseError::fail(format!("{difference:?}")))?;
+            total.borrow_mut().add(compared);
+            Ok(())
+        },
+    );
     println!("{name}: {}", total.borrow());
     match outcome {
         Ok(()) => {}
@@ -66,8 +81,16 @@ fn both_readers_agree(name: &str, producers: Vec<Producer>) {
         Err(TestError::Fail(_, (batch, settings))) => {
             let batch = batch.make();
             let (options, feeding) = settings.make(&batch);
-            let text = report(&options, &batch.messages, feeding, |options, messages, feeding| check(options, messages, feeding).map(drop));
-            panic!("{name}: both readers differ, seed {seed:?}\n{text}\nwritten by {:?}", batch.forms);
+            let text = report(
+                &options,
+                &batch.messages,
+                feeding,
+                |options, messages, feeding| check(options, messages, feeding).map(drop),
+            );
+            panic!(
+                "{name}: both readers differ, seed {seed:?}\n{text}\nwritten by {:?}",
+                batch.forms
+            );
         }
     }
 }
@@ -105,7 +128,10 @@ fn dialects_side_by_side_are_read_alike() {
 #[test]
 fn every_json_dialect_has_a_producer() {
     let without_template = ["ticdc-open", "ticdc-simple", "dms-json", "dataworks-json"];
-    for dialect in DIALECTS.iter().filter(|dialect| dialect.wire == Wire::Json && !without_template.contains(&dialect.name)) {
+    for dialect in DIALECTS
+        .iter()
+        .filter(|dialect| dialect.wire == Wire::Json && !without_template.contains(&dialect.name))
+    {
         assert!(!Producer::of(dialect.name).is_empty(), "{}", dialect.name);
     }
 }
@@ -117,21 +143,54 @@ fn batches_have_all_kinds_of_rows_and_errors() {
     let mut rows = [0usize; 2];
     for (batch, settings) in drawn(150) {
         let (options, _) = settings.make(&batch);
-        let options = Options { mode: Mode::Permissive, fields: Some(fields_of(&options)), keep: Vec::new(), ..options };
-        let decoded = Decoder::new(options.clone()).unwrap().decode(&records(&batch.messages, None)).unwrap();
+        let options = Options {
+            mode: Mode::Permissive,
+            fields: Some(fields_of(&options)),
+            keep: Vec::new(),
+            ..options
+        };
+        let decoded = Decoder::new(options.clone())
+            .unwrap()
+            .decode(&records(&batch.messages, None))
+            .unwrap();
         let error = decoded.columns().last().unwrap().as_struct();
         rows[0] += decoded.num_rows();
         rows[1] += error.len() - error.null_count();
         let ops = decoded.column(0).as_string::<i32>().iter().flatten();
         let kinds = error["kind"].as_string::<i32>().iter().flatten();
-        ops.chain(kinds).for_each(|word| *seen.entry(word.to_owned()).or_insert(0) += 1);
+        ops.chain(kinds)
+            .for_each(|word| *seen.entry(word.to_owned()).or_insert(0) += 1);
     }
     println!("{} rows, {} with an error: {seen:?}", rows[0], rows[1]);
-    let ops = ["insert", "update", "delete", "snapshot", "truncate", "ddl", "tombstone", "heartbeat", "query", "other", "error"];
-    let kinds = Kind::NAMES.iter().map(|(name, _)| *name).filter(|kind| !matches!(*kind, "depth" | "size" | "compression"));
-    let missing: Vec<_> = ops.into_iter().chain(kinds).filter(|word| !seen.contains_key(*word)).collect();
+    let ops = [
+        "insert",
+        "update",
+        "delete",
+        "snapshot",
+        "truncate",
+        "ddl",
+        "tombstone",
+        "heartbeat",
+        "query",
+        "other",
+        "error",
+    ];
+    let kinds = Kind::NAMES
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|kind| !matches!(*kind, "depth" | "size" | "compression"));
+    let missing: Vec<_> = ops
+        .into_iter()
+        .chain(kinds)
+        .filter(|word| !seen.contains_key(*word))
+        .collect();
     assert!(missing.is_empty(), "never made: {missing:?}");
-    assert!(rows[1] * 10 > rows[0] && rows[1] * 2 < rows[0], "{} of {} rows have an error", rows[1], rows[0]);
+    assert!(
+        rows[1] * 10 > rows[0] && rows[1] * 2 < rows[0],
+        "{} of {} rows have an error",
+        rows[1],
+        rows[0]
+    );
 }
 
 /// Most messages must be such that a template of an earlier one could read them.
@@ -142,11 +201,17 @@ fn most_messages_resemble_an_earlier_one() {
         let mut shapes = std::collections::HashSet::new();
         for message in &batch.messages {
             counts[0] += 1;
-            counts[1] += usize::from(!shapes.insert(shape(message.value.as_deref().unwrap_or_default())));
+            counts[1] +=
+                usize::from(!shapes.insert(shape(message.value.as_deref().unwrap_or_default())));
         }
     }
     println!("{} of {} messages", counts[1], counts[0]);
-    assert!(counts[1] * 2 > counts[0], "{} of {} messages", counts[1], counts[0]);
+    assert!(
+        counts[1] * 2 > counts[0],
+        "{} of {} messages",
+        counts[1],
+        counts[0]
+    );
 }
 
 /// A message without its texts and digits, but for the names.

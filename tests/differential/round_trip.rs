@@ -5,7 +5,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Decimal128Type, DurationMicrosecondType, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    Date32Type, Decimal128Type, DurationMicrosecondType, Float64Type, Int32Type, Int64Type,
+    TimestampMicrosecondType,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
@@ -36,25 +37,45 @@ struct Draw {
 
 fn draw(producer: Producer) -> impl Strategy<Value = Draw> {
     let statements = prop::collection::vec((0..3u8, prop::collection::vec(row(), 1..=3)), 1..10);
-    (table(), form(vec![producer]), statements, any::<bool>()).prop_map(|(table, form, statements, is_told)| Draw {
-        table,
-        form,
-        statements,
-        is_told,
-    })
+    (table(), form(vec![producer]), statements, any::<bool>()).prop_map(
+        |(table, form, statements, is_told)| Draw {
+            table,
+            form,
+            statements,
+            is_told,
+        },
+    )
 }
 
 /// The producer with the settings that lose nothing: not decimals as doubles, not microseconds as milliseconds, nor NULL as empty text, nor
 /// JSON as text where it is usually nested.
 fn lossless(drawn: Form) -> Form {
-    let Connect { decimal, time, binary, unsigned } = drawn.connect;
-    let time = if Connect::TIME[time] == "connect" { 0 } else { time };
+    let Connect {
+        decimal,
+        time,
+        binary,
+        unsigned,
+    } = drawn.connect;
+    let time = if Connect::TIME[time] == "connect" {
+        0
+    } else {
+        time
+    };
     let style = match drawn.producer {
         Producer::River => drawn.style & !1,
         Producer::Maxwell => drawn.style | 4,
         _ => drawn.style,
     };
-    Form { style, connect: Connect { decimal: decimal % 2, time, binary, unsigned }, ..drawn }
+    Form {
+        style,
+        connect: Connect {
+            decimal: decimal % 2,
+            time,
+            binary,
+            unsigned,
+        },
+        ..drawn
+    }
 }
 
 /// Whether messages declare types with all their parameters.
@@ -75,9 +96,28 @@ fn is_ambiguous(name: &str, producer: Producer) -> bool {
 /// there a label of digits, which is the same text as an index where a producer of canal's envelope writes labels.
 fn sound_cell(kind: Kind, draw: u32) -> Cell {
     const FAIR: u32 = 60_000 << 16;
-    let has_fair = matches!(kind, Kind::Integer { .. } | Kind::Text | Kind::Bytes { .. } | Kind::Bit { .. } | Kind::Json | Kind::Geometry);
-    match (kind, cell(kind, if has_fair { draw } else { draw % FAIR }, Temper::Calm)) {
-        (Kind::Enum(labels), Cell::Text(index)) if labels[index.parse::<usize>().unwrap() - 1].parse::<u32>().is_ok() => {
+    let has_fair = matches!(
+        kind,
+        Kind::Integer { .. }
+            | Kind::Text
+            | Kind::Bytes { .. }
+            | Kind::Bit { .. }
+            | Kind::Json
+            | Kind::Geometry
+    );
+    match (
+        kind,
+        cell(
+            kind,
+            if has_fair { draw } else { draw % FAIR },
+            Temper::Calm,
+        ),
+    ) {
+        (Kind::Enum(labels), Cell::Text(index))
+            if labels[index.parse::<usize>().unwrap() - 1]
+                .parse::<u32>()
+                .is_ok() =>
+        {
             Cell::Text("1".into())
         }
         (_, cell) => cell,
@@ -87,17 +127,25 @@ fn sound_cell(kind: Kind, draw: u32) -> Cell {
 fn micros_of_time(text: &str) -> i64 {
     let (sign, text) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let seconds = clock.split(':').fold(0, |all, part| all * 60 + part.parse::<i64>().unwrap());
+    let seconds = clock
+        .split(':')
+        .fold(0, |all, part| all * 60 + part.parse::<i64>().unwrap());
     sign * (seconds * 1_000_000 + format!("{fraction:0<6}").parse::<i64>().unwrap())
 }
 
 fn unscaled(text: &str, scale: usize) -> String {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    format!("{whole}{fraction:0<scale$}").parse::<i128>().unwrap().to_string()
+    format!("{whole}{fraction:0<scale$}")
+        .parse::<i128>()
+        .unwrap()
+        .to_string()
 }
 
 fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
-    bytes.into_iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .into_iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn latin1(text: &str) -> Vec<u8> {
@@ -106,8 +154,17 @@ fn latin1(text: &str) -> Vec<u8> {
 
 /// The labels of an enum's index, or of a set's mask.
 fn labels(labels: &[&str], number: u64, is_set: bool) -> String {
-    let is_meant = |at: usize| if is_set { number >> at & 1 == 1 } else { number == at as u64 + 1 };
-    let meant: Vec<&str> = (0..labels.len()).filter(|at| is_meant(*at)).map(|at| labels[at]).collect();
+    let is_meant = |at: usize| {
+        if is_set {
+            number >> at & 1 == 1
+        } else {
+            number == at as u64 + 1
+        }
+    };
+    let meant: Vec<&str> = (0..labels.len())
+        .filter(|at| is_meant(*at))
+        .map(|at| labels[at])
+        .collect();
     meant.join(",")
 }
 
@@ -116,21 +173,36 @@ fn wanted(kind: Kind, cell: &Cell) -> Option<String> {
     let Cell::Text(text) = cell else { return None };
     Some(match kind {
         Kind::Decimal { precision, scale } if precision <= 38 => unscaled(text, scale),
-        Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Text | Kind::Json | Kind::Year => text.clone(),
+        Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Text | Kind::Json | Kind::Year => {
+            text.clone()
+        }
         Kind::Float => format!("{:?}", text.parse::<f64>().unwrap()),
         Kind::Bytes { .. } => hex(latin1(text)),
         Kind::Geometry => hex(latin1(text).into_iter().skip(4)),
         Kind::Date => {
             let date: jiff::civil::Date = text.parse().unwrap();
-            date.since(jiff::civil::date(1970, 1, 1)).unwrap().get_days().to_string()
+            date.since(jiff::civil::date(1970, 1, 1))
+                .unwrap()
+                .get_days()
+                .to_string()
         }
         Kind::Clock { .. } => {
             let clock: jiff::civil::DateTime = text.parse().unwrap();
-            clock.to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp().as_microsecond().to_string()
+            clock
+                .to_zoned(jiff::tz::TimeZone::UTC)
+                .unwrap()
+                .timestamp()
+                .as_microsecond()
+                .to_string()
         }
         Kind::Time { .. } => micros_of_time(text).to_string(),
         Kind::Bit { width: 1 } => text.clone(),
-        Kind::Bit { width } => hex(text.parse::<u64>().unwrap().to_be_bytes().into_iter().skip(8 - width.div_ceil(8) as usize)),
+        Kind::Bit { width } => hex(text
+            .parse::<u64>()
+            .unwrap()
+            .to_be_bytes()
+            .into_iter()
+            .skip(8 - width.div_ceil(8) as usize)),
         Kind::Enum(names) => labels(names, text.parse().unwrap(), false),
         Kind::Set(names) => labels(names, text.parse().unwrap(), true),
     })
@@ -142,13 +214,22 @@ fn found(column: &ArrayRef, row: usize) -> Option<String> {
         DataType::Boolean => u8::from(column.as_boolean().value(row)).to_string(),
         DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
         DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
-        DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().value(row).to_string(),
+        DataType::Decimal128(..) => column
+            .as_primitive::<Decimal128Type>()
+            .value(row)
+            .to_string(),
         DataType::Float64 => format!("{:?}", column.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8 => column.as_string::<i32>().value(row).to_owned(),
         DataType::Binary => hex(column.as_binary::<i32>().value(row).iter().copied()),
         DataType::Date32 => column.as_primitive::<Date32Type>().value(row).to_string(),
-        DataType::Timestamp(..) => column.as_primitive::<TimestampMicrosecondType>().value(row).to_string(),
-        DataType::Duration(_) => column.as_primitive::<DurationMicrosecondType>().value(row).to_string(),
+        DataType::Timestamp(..) => column
+            .as_primitive::<TimestampMicrosecondType>()
+            .value(row)
+            .to_string(),
+        DataType::Duration(_) => column
+            .as_primitive::<DurationMicrosecondType>()
+            .value(row)
+            .to_string(),
         other => panic!("no kind is asked as {other}"),
     };
     column.is_valid(row).then(value)
@@ -158,12 +239,19 @@ type Image = Option<Vec<Option<String>>>;
 
 fn image_found(batch: &RecordBatch, name: &str, row: usize) -> Image {
     let image = batch[name].as_struct();
-    image.is_valid(row).then(|| image.columns().iter().map(|column| found(column, row)).collect())
+    image.is_valid(row).then(|| {
+        image
+            .columns()
+            .iter()
+            .map(|column| found(column, row))
+            .collect()
+    })
 }
 
 fn image_wanted(table: &Table, cells: &[Cell], producer: Producer) -> Image {
     let is_maxwell = matches!(producer, Producer::Maxwell);
-    let cell = |(column, cell): (&crate::tables::Column, &Cell)| match (column.declared.kind, cell) {
+    let cell = |(column, cell): (&crate::tables::Column, &Cell)| match (column.declared.kind, cell)
+    {
         // Maxwell writes JSON columns as they are, so that the literal null is the same as NULL.
         (Kind::Json, Cell::Text(text)) if is_maxwell && text == "null" => None,
         (kind, cell) => wanted(kind, cell),
@@ -193,36 +281,80 @@ fn changes_wanted(statements: &[Statement<'_>], form: &Form) -> Changes {
     let is_lost = |cell: &Cell| maxwell::omits_nulls(form) && matches!(cell, Cell::Null);
     let before = |row: &Row| -> Vec<Cell> {
         let cells = row.before.iter().zip(&row.after);
-        cells.map(|(before, after)| if is_lost(before) { after.clone() } else { before.clone() }).collect()
+        cells
+            .map(|(before, after)| {
+                if is_lost(before) {
+                    after.clone()
+                } else {
+                    before.clone()
+                }
+            })
+            .collect()
     };
     let change = |statement: &Statement<'_>, row: &Row| {
-        let image = |cells| without_padding(statement.table, image_wanted(statement.table, cells, producer));
+        let image = |cells| {
+            without_padding(
+                statement.table,
+                image_wanted(statement.table, cells, producer),
+            )
+        };
         match statement.did {
             Did::Insert => ("insert".to_owned(), None, image(&row.after)),
             // A row without an envelope has no before image.
-            Did::Update if producer == Producer::DebeziumFlat => ("update".to_owned(), None, image(&row.after)),
+            Did::Update if producer == Producer::DebeziumFlat => {
+                ("update".to_owned(), None, image(&row.after))
+            }
             Did::Update => ("update".to_owned(), image(&before(row)), image(&row.after)),
             _ => ("delete".to_owned(), image(&row.before), None),
         }
     };
-    statements.iter().flat_map(|statement| statement.rows.iter().map(move |row| change(statement, row))).collect()
+    statements
+        .iter()
+        .flat_map(|statement| statement.rows.iter().map(move |row| change(statement, row)))
+        .collect()
 }
 
 fn changes_found(batch: &RecordBatch, table: &Table) -> Changes {
     let image = |name, row| without_padding(table, image_found(batch, name, row));
     let ops = batch["op"].as_string::<i32>();
-    (0..batch.num_rows()).map(|row| (ops.value(row).to_owned(), image("before", row), image("after", row))).collect()
+    (0..batch.num_rows())
+        .map(|row| {
+            (
+                ops.value(row).to_owned(),
+                image("before", row),
+                image("after", row),
+            )
+        })
+        .collect()
 }
 
 fn options(table: &Table, form: &Form, is_told: bool) -> Options {
-    let field = |column: &crate::tables::Column| Field::new(column.name, natural_types(column.declared.kind)[0].clone(), true);
-    let types = || table.columns.iter().map(|column| (column.name.to_owned(), column.declared.mysql.to_owned())).collect();
+    let field = |column: &crate::tables::Column| {
+        Field::new(
+            column.name,
+            natural_types(column.declared.kind)[0].clone(),
+            true,
+        )
+    };
+    let types = || {
+        table
+            .columns
+            .iter()
+            .map(|column| (column.name.to_owned(), column.declared.mysql.to_owned()))
+            .collect()
+    };
     let dialect = form.producer.names()[1];
     let mode = |name: &str| dialect.contains("debezium").then(|| name.to_owned());
     Options {
         dialect: dialect.into(),
-        schema: Some(TableSchema::Arrow(table.columns.iter().map(field).collect::<Fields>())),
-        column_types: if is_told || !declares(form) { types() } else { Vec::new() },
+        schema: Some(TableSchema::Arrow(
+            table.columns.iter().map(field).collect::<Fields>(),
+        )),
+        column_types: if is_told || !declares(form) {
+            types()
+        } else {
+            Vec::new()
+        },
         decimal_handling_mode: mode(Connect::DECIMAL[form.connect.decimal]),
         time_precision_mode: mode(Connect::TIME[form.connect.time]),
         binary_handling_mode: mode(Connect::BINARY[form.connect.binary]),
@@ -234,24 +366,61 @@ fn options(table: &Table, form: &Form, is_told: bool) -> Options {
 fn comes_back(draw: &Draw) -> Result<(), TestCaseError> {
     let form = lossless(draw.form.form());
     let mut table = draw.table.versions()[0].clone();
-    table.columns.retain(|column| !is_ambiguous(column.name, form.producer));
+    table
+        .columns
+        .retain(|column| !is_ambiguous(column.name, form.producer));
     prop_assume!(!table.columns.is_empty());
     let did = |draw: u8| [Did::Insert, Did::Update, Did::Delete][usize::from(draw)];
-    let rows = |draws: &[RowDraw]| draws.iter().map(|draw| draw.row(&table, draw.changed, sound_cell)).collect();
+    let rows = |draws: &[RowDraw]| {
+        draws
+            .iter()
+            .map(|draw| draw.row(&table, draw.changed, sound_cell))
+            .collect()
+    };
     let statements: Vec<Statement<'_>> = draw
         .statements
         .iter()
         .zip(0..)
-        .map(|((draw, draws), at)| Statement { table: &table, did: did(*draw), rows: rows(draws), at })
+        .map(|((draw, draws), at)| Statement {
+            table: &table,
+            did: did(*draw),
+            rows: rows(draws),
+            at,
+        })
         .collect();
-    let message = |json: crate::json::Json| Message { key: None, value: Some(json.render(Spacing::None).into_bytes()) };
-    let messages: Vec<Message> = statements.iter().flat_map(|statement| producers::write(statement, &form)).map(message).collect();
+    let message = |json: crate::json::Json| Message {
+        key: None,
+        value: Some(json.render(Spacing::None).into_bytes()),
+    };
+    let messages: Vec<Message> = statements
+        .iter()
+        .flat_map(|statement| producers::write(statement, &form))
+        .map(message)
+        .collect();
     let decoder = Decoder::new(options(&table, &form, draw.is_told)).unwrap();
-    let batch = decoder.decode(&Feeding::Binary.inputs(&messages)[0]).unwrap();
-    let errors: Vec<&str> = batch["error"].as_struct()["message"].as_string::<i32>().iter().flatten().collect();
+    let batch = decoder
+        .decode(&Feeding::Binary.inputs(&messages)[0])
+        .unwrap();
+    let errors: Vec<&str> = batch["error"].as_struct()["message"]
+        .as_string::<i32>()
+        .iter()
+        .flatten()
+        .collect();
     prop_assert!(errors.is_empty(), "{errors:?}");
-    let (found, wanted) = (changes_found(&batch, &table), changes_wanted(&statements, &form));
-    prop_assert_eq!(found, wanted, "{:?}", table.columns.iter().map(|column| (column.name, column.declared.mysql)).collect::<Vec<_>>());
+    let (found, wanted) = (
+        changes_found(&batch, &table),
+        changes_wanted(&statements, &form),
+    );
+    prop_assert_eq!(
+        found,
+        wanted,
+        "{:?}",
+        table
+            .columns
+            .iter()
+            .map(|column| (column.name, column.declared.mysql))
+            .collect::<Vec<_>>()
+    );
     Ok(())
 }
 

@@ -119,15 +119,20 @@ pub fn table() -> impl Strategy<Value = TableDraw> {
     let name = || prop_oneof![3 => 0..17u8, 1 => any::<u8>()];
     let kind = || prop_oneof![2 => 0..12u8, 1 => any::<u8>()];
     let columns = prop::collection::vec((name(), kind()), 1..=WIDTH);
-    let names = (prop_oneof![3 => Just(0u8), 1 => any::<u8>()], prop_oneof![3 => 0..5u8, 1 => any::<u8>()]);
-    (names, columns, 0..3u8, any::<u8>(), change()).prop_map(|((database, name), columns, keys, updated, change)| TableDraw {
-        database,
-        name,
-        columns,
-        keys,
-        updated,
-        change,
-    })
+    let names = (
+        prop_oneof![3 => Just(0u8), 1 => any::<u8>()],
+        prop_oneof![3 => 0..5u8, 1 => any::<u8>()],
+    );
+    (names, columns, 0..3u8, any::<u8>(), change()).prop_map(
+        |((database, name), columns, keys, updated, change)| TableDraw {
+            database,
+            name,
+            columns,
+            keys,
+            updated,
+            change,
+        },
+    )
 }
 
 fn change() -> impl Strategy<Value = Change> {
@@ -158,7 +163,13 @@ impl TableDraw {
             push(&mut columns, pick(NAMES, *name), *kind);
         }
         let (database, name) = (pick(DATABASES, self.database), pick(TABLES, self.name));
-        let first = Table { database, name, columns, keys: self.keys.into(), updated: self.updated };
+        let first = Table {
+            database,
+            name,
+            columns,
+            keys: self.keys.into(),
+            updated: self.updated,
+        };
         [first.clone(), self.change.apply(first)]
     }
 }
@@ -166,7 +177,10 @@ impl TableDraw {
 /// Adds a column, unless there is one of this name.
 fn push(columns: &mut Vec<Column>, name: &'static str, kind: u8) {
     if columns.len() < WIDTH && columns.iter().all(|column| column.name != name) {
-        columns.push(Column { name, declared: &TYPES[usize::from(kind) % TYPES.len()] });
+        columns.push(Column {
+            name,
+            declared: &TYPES[usize::from(kind) % TYPES.len()],
+        });
     }
 }
 
@@ -200,12 +214,22 @@ impl Change {
 /// Another type: every second time one that differs in nothing but its parentheses, where there is such a one.
 fn other_type(declared: &Type, draw: u8) -> &'static Type {
     let word = |declared: &Type| declared.mysql.split('(').next().map(str::to_owned);
-    let siblings: Vec<&Type> = TYPES.iter().filter(|other| word(other) == word(declared) && other.mysql != declared.mysql).collect();
-    if draw.is_multiple_of(2) && !siblings.is_empty() { pick(&siblings, draw / 2) } else { &TYPES[usize::from(draw) % TYPES.len()] }
+    let siblings: Vec<&Type> = TYPES
+        .iter()
+        .filter(|other| word(other) == word(declared) && other.mysql != declared.mysql)
+        .collect();
+    if draw.is_multiple_of(2) && !siblings.is_empty() {
+        pick(&siblings, draw / 2)
+    } else {
+        &TYPES[usize::from(draw) % TYPES.len()]
+    }
 }
 
 impl Table {
     pub fn key_names(&self) -> impl Iterator<Item = &'static str> {
-        self.columns.iter().take(self.keys).map(|column| column.name)
+        self.columns
+            .iter()
+            .take(self.keys)
+            .map(|column| column.name)
     }
 }

@@ -19,23 +19,38 @@ fn most_are_templated(producer: Producer) {
         decimal_handling_mode: mode("precise"),
         ..Options::default()
     };
-    let decoder = Decoder::new(Options { column_types: types(), ..options }).unwrap();
+    let decoder = Decoder::new(Options {
+        column_types: types(),
+        ..options
+    })
+    .unwrap();
     for input in Feeding::Binary.inputs(&alike(producer, COUNT)) {
         decoder.decode(&input).unwrap();
     }
     let metrics = decoder.metrics();
     assert!(metrics.errors.is_empty(), "{producer:?}: {metrics:?}");
-    assert!(metrics.templated > COUNT as u64 / 2, "{producer:?}: {metrics:?}");
+    assert!(
+        metrics.templated > COUNT as u64 / 2,
+        "{producer:?}: {metrics:?}"
+    );
 }
 
 /// The columns of [`alike`]'s table.
-const DDL: &str = "id bigint, total decimal(10,2), name string, updated_at timestamp, placed_at timestamp_ntz";
+const DDL: &str =
+    "id bigint, total decimal(10,2), name string, updated_at timestamp, placed_at timestamp_ntz";
 
 /// For messages that do not declare them.
 fn types() -> Vec<(String, String)> {
-    let types =
-        [("id", "bigint"), ("total", "decimal(10,2)"), ("name", "varchar(64)"), ("updated_at", "timestamp(3)"), ("placed_at", "datetime")];
-    types.map(|(name, declared)| (name.to_owned(), declared.to_owned())).to_vec()
+    let types = [
+        ("id", "bigint"),
+        ("total", "decimal(10,2)"),
+        ("name", "varchar(64)"),
+        ("updated_at", "timestamp(3)"),
+        ("placed_at", "datetime"),
+    ];
+    types
+        .map(|(name, declared)| (name.to_owned(), declared.to_owned()))
+        .to_vec()
 }
 
 #[test]

@@ -47,7 +47,10 @@ impl Type {
     /// Without what stands in parentheses, as TiCDC writes it.
     pub fn bare(&self) -> String {
         let (word, rest) = self.mysql.split_once('(').unwrap_or((self.mysql, ""));
-        format!("{word}{}", rest.rsplit_once(')').map_or("", |(_, behind)| behind))
+        format!(
+            "{word}{}",
+            rest.rsplit_once(')').map_or("", |(_, behind)| behind)
+        )
     }
 }
 
@@ -56,11 +59,25 @@ const fn of(mysql: &'static str, jdbc: i32, kind: Kind) -> Type {
 }
 
 const fn signed(mysql: &'static str, jdbc: i32, bits: u32) -> Type {
-    of(mysql, jdbc, Kind::Integer { least: -(1 << (bits - 1)), most: (1 << (bits - 1)) - 1 })
+    of(
+        mysql,
+        jdbc,
+        Kind::Integer {
+            least: -(1 << (bits - 1)),
+            most: (1 << (bits - 1)) - 1,
+        },
+    )
 }
 
 const fn unsigned(mysql: &'static str, jdbc: i32, bits: u32) -> Type {
-    of(mysql, jdbc, Kind::Integer { least: 0, most: (1 << bits) - 1 })
+    of(
+        mysql,
+        jdbc,
+        Kind::Integer {
+            least: 0,
+            most: (1 << bits) - 1,
+        },
+    )
 }
 
 const fn clock(mysql: &'static str, digits: usize, instant: bool) -> Type {
@@ -77,7 +94,14 @@ pub const TYPES: &[Type] = &[
     signed("bigint", -5, 64),
     of("varchar(64)", 12, Kind::Text),
     signed("int(11)", 4, 32),
-    of("decimal(10,2)", 3, Kind::Decimal { precision: 10, scale: 2 }),
+    of(
+        "decimal(10,2)",
+        3,
+        Kind::Decimal {
+            precision: 10,
+            scale: 2,
+        },
+    ),
     clock("datetime", 0, false),
     clock("timestamp(3)", 3, true),
     of("date", 91, Kind::Date),
@@ -89,9 +113,30 @@ pub const TYPES: &[Type] = &[
     unsigned("int unsigned", 4, 32),
     signed("tinyint", -6, 8),
     signed("smallint", 5, 16),
-    of("decimal(38,10)", 3, Kind::Decimal { precision: 38, scale: 10 }),
-    of("decimal(65,30)", 3, Kind::Decimal { precision: 65, scale: 30 }),
-    of("decimal(10,0) unsigned", 3, Kind::Decimal { precision: 10, scale: 0 }),
+    of(
+        "decimal(38,10)",
+        3,
+        Kind::Decimal {
+            precision: 38,
+            scale: 10,
+        },
+    ),
+    of(
+        "decimal(65,30)",
+        3,
+        Kind::Decimal {
+            precision: 65,
+            scale: 30,
+        },
+    ),
+    of(
+        "decimal(10,0) unsigned",
+        3,
+        Kind::Decimal {
+            precision: 10,
+            scale: 0,
+        },
+    ),
     of("float", 7, Kind::Float),
     of("char(2)", 1, Kind::Text),
     of("longtext", 2005, Kind::Text),
@@ -147,7 +192,9 @@ pub fn cell(kind: Kind, draw: u32, temper: Temper) -> Cell {
     match what {
         _ if what < usual => Cell::Text(ordinary(kind, number)),
         _ if what < null => Cell::Null,
-        _ if what < fair => Cell::Text(pick(number, fair_values(kind)).unwrap_or_else(|| ordinary(kind, number))),
+        _ if what < fair => {
+            Cell::Text(pick(number, fair_values(kind)).unwrap_or_else(|| ordinary(kind, number)))
+        }
         _ if what < foul => Cell::Text(pick(number, foul_values(kind)).unwrap_or_default()),
         _ => Cell::Raw(ODD[number as usize % ODD.len()]),
     }
@@ -210,14 +257,28 @@ fn ordinary(kind: Kind, n: u32) -> String {
     match kind {
         Kind::Integer { least, most } => integer(least, most, number),
         Kind::Decimal { precision, scale } => decimal(precision, scale, number),
-        Kind::Float => format!("{}{}.{}", if n % 5 == 4 { "-" } else { "" }, n / 7, ["0", "5", "25", "125"][n_as_usize % 4]),
+        Kind::Float => format!(
+            "{}{}.{}",
+            if n % 5 == 4 { "-" } else { "" },
+            n / 7,
+            ["0", "5", "25", "125"][n_as_usize % 4]
+        ),
         Kind::Text => words(n_as_usize),
         Kind::Bytes { length } => bytes(length, n),
         Kind::Date => date(n),
-        Kind::Clock { digits, .. } => format!("{} {}{}", date(n), clock_time(n), fraction(digits, n)),
-        Kind::Time { digits } => format!("{}{}{}", if n % 5 == 4 { "-" } else { "" }, clock_time(n), fraction(digits, n)),
+        Kind::Clock { digits, .. } => {
+            format!("{} {}{}", date(n), clock_time(n), fraction(digits, n))
+        }
+        Kind::Time { digits } => format!(
+            "{}{}{}",
+            if n % 5 == 4 { "-" } else { "" },
+            clock_time(n),
+            fraction(digits, n)
+        ),
         Kind::Year => (1970 + n % 100).to_string(),
-        Kind::Bit { width } => (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & (u64::MAX >> (64 - width))).to_string(),
+        Kind::Bit { width } => {
+            (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) & (u64::MAX >> (64 - width))).to_string()
+        }
         Kind::Enum(labels) => (1 + n_as_usize % labels.len()).to_string(),
         Kind::Set(labels) => (number % (1 << labels.len())).to_string(),
         Kind::Json => JSON[n_as_usize % JSON.len()].to_owned(),
@@ -225,8 +286,16 @@ fn ordinary(kind: Kind, n: u32) -> String {
     }
 }
 
-const JSON: &[&str] =
-    &["{}", "{\"a\": 1}", "[1, 2, 3]", "{\"k\": \"v\\n\", \"n\": null}", "\"text\"", "null", "[]", "{\"a\": {\"b\": [true]}}"];
+const JSON: &[&str] = &[
+    "{}",
+    "{\"a\": 1}",
+    "[1, 2, 3]",
+    "{\"k\": \"v\\n\", \"n\": null}",
+    "\"text\"",
+    "null",
+    "[]",
+    "{\"a\": {\"b\": [true]}}",
+];
 
 fn integer(least: i128, most: i128, n: u64) -> String {
     let value = match n % 4 {
@@ -241,9 +310,16 @@ fn integer(least: i128, most: i128, n: u64) -> String {
 fn decimal(precision: usize, scale: usize, n: u64) -> String {
     let digits = format!("{:0width$}", n, width = scale + 1);
     let (whole, fraction) = digits.split_at(digits.len() - scale);
-    let whole = &whole[whole.len().saturating_sub(precision - scale).min(whole.len())..];
+    let whole = &whole[whole
+        .len()
+        .saturating_sub(precision - scale)
+        .min(whole.len())..];
     let sign = if n % 5 == 4 { "-" } else { "" };
-    if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
+    if scale == 0 {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction}")
+    }
 }
 
 /// Texts of all lengths, often of those where blocks of 16 bytes end.
@@ -252,16 +328,37 @@ fn words(n: usize) -> String {
     const ALPHABET: &str = "please deliver before noon, leave the parcel with reception: call ahead; gift wrap requested (fragile) ";
     match n % 8 {
         0..=2 => format!("NO{n}"),
-        3 | 4 => ALPHABET.chars().cycle().skip(n % 50).take(LENGTHS[n / 8 % LENGTHS.len()]).collect(),
-        5 => ALPHABET.chars().cycle().skip(n % 50).take(n / 8 % 101).collect(),
-        6 => "北京市朝阳区建国路".chars().cycle().skip(n % 9).take(n / 8 % 12).collect(),
+        3 | 4 => ALPHABET
+            .chars()
+            .cycle()
+            .skip(n % 50)
+            .take(LENGTHS[n / 8 % LENGTHS.len()])
+            .collect(),
+        5 => ALPHABET
+            .chars()
+            .cycle()
+            .skip(n % 50)
+            .take(n / 8 % 101)
+            .collect(),
+        6 => "北京市朝阳区建国路"
+            .chars()
+            .cycle()
+            .skip(n % 9)
+            .take(n / 8 % 12)
+            .collect(),
         _ => format!("Rue d'Or {n}, Montréal 😀"),
     }
 }
 
 fn bytes(length: usize, n: u32) -> String {
-    let length = if n.is_multiple_of(3) { length } else { n as usize % (length + 1) };
-    (0..length).map(|at| char::from((n.wrapping_mul(31).wrapping_add(at as u32 * 7) % 256) as u8)).collect()
+    let length = if n.is_multiple_of(3) {
+        length
+    } else {
+        n as usize % (length + 1)
+    };
+    (0..length)
+        .map(|at| char::from((n.wrapping_mul(31).wrapping_add(at as u32 * 7) % 256) as u8))
+        .collect()
 }
 
 /// As MySQL stores a point: the SRID, the byte order, the type and two doubles.
@@ -283,26 +380,77 @@ fn clock_time(n: u32) -> String {
 fn fraction(digits: usize, n: u32) -> String {
     match digits {
         0 => String::new(),
-        _ => format!(".{}", &format!("{:06}", u64::from(n) * 15 % 1_000_000)[..digits]),
+        _ => format!(
+            ".{}",
+            &format!("{:06}", u64::from(n) * 15 % 1_000_000)[..digits]
+        ),
     }
 }
 
 /// Unusual values that the type does hold.
 fn fair_values(kind: Kind) -> Vec<String> {
     match kind {
-        Kind::Integer { least, most } => [0, 1, -1, least, most].map(|value: i128| value.clamp(least, most).to_string()).to_vec(),
+        Kind::Integer { least, most } => [0, 1, -1, least, most]
+            .map(|value: i128| value.clamp(least, most).to_string())
+            .to_vec(),
         Kind::Decimal { precision, scale } => fair_decimals(precision, scale),
-        Kind::Float => strings(&["0", "-0", "0.0", "1.5E10", "-3.40282E38", "1.7976931348623157E308", "5E-324", "1e-7", "16777217"]),
+        Kind::Float => strings(&[
+            "0",
+            "-0",
+            "0.0",
+            "1.5E10",
+            "-3.40282E38",
+            "1.7976931348623157E308",
+            "5E-324",
+            "1e-7",
+            "16777217",
+        ]),
         Kind::Text => fair_texts(),
-        Kind::Bytes { .. } => strings(&["", "\0", "\0\0\0\0", "ÿþ", "plain", "\u{80}", "a\0", "\"\\"]),
-        Kind::Date => strings(&["0000-00-00", "1000-01-01", "9999-12-31", "2020-02-29", "1969-12-31", "2021-00-10", "2021-10-00"]),
+        Kind::Bytes { .. } => {
+            strings(&["", "\0", "\0\0\0\0", "ÿþ", "plain", "\u{80}", "a\0", "\"\\"])
+        }
+        Kind::Date => strings(&[
+            "0000-00-00",
+            "1000-01-01",
+            "9999-12-31",
+            "2020-02-29",
+            "1969-12-31",
+            "2021-00-10",
+            "2021-10-00",
+        ]),
         Kind::Clock { .. } => fair_clocks(),
-        Kind::Time { .. } => strings(&["00:00:00", "838:59:59", "-838:59:59", "-00:00:01", "23:59:59.999999", "100:00:00.5"]),
+        Kind::Time { .. } => strings(&[
+            "00:00:00",
+            "838:59:59",
+            "-838:59:59",
+            "-00:00:01",
+            "23:59:59.999999",
+            "100:00:00.5",
+        ]),
         Kind::Year => strings(&["1901", "2155", "0000", "1900"]),
-        Kind::Bit { width } => vec!["0".into(), "1".into(), (u64::MAX >> (64 - width)).to_string()],
-        Kind::Enum(labels) => strings(labels).into_iter().chain(["".into(), "0".into()]).collect(),
-        Kind::Set(labels) => vec![String::new(), "0".into(), labels.join(","), labels[0].into()],
-        Kind::Json => strings(&["null", "\"\\u4e2d\\n\"", "1.50", "true", "{\"a\": [{\"b\": \"c\\\"d\"}]}", "{\"x\": 1, \"x\": 2}"]),
+        Kind::Bit { width } => vec![
+            "0".into(),
+            "1".into(),
+            (u64::MAX >> (64 - width)).to_string(),
+        ],
+        Kind::Enum(labels) => strings(labels)
+            .into_iter()
+            .chain(["".into(), "0".into()])
+            .collect(),
+        Kind::Set(labels) => vec![
+            String::new(),
+            "0".into(),
+            labels.join(","),
+            labels[0].into(),
+        ],
+        Kind::Json => strings(&[
+            "null",
+            "\"\\u4e2d\\n\"",
+            "1.50",
+            "true",
+            "{\"a\": [{\"b\": \"c\\\"d\"}]}",
+            "{\"x\": 1, \"x\": 2}",
+        ]),
         Kind::Geometry => strings(&["\0\0\0\0\u{1}\u{7}\0\0\0\0\0\0\0"]),
     }
 }
@@ -321,10 +469,30 @@ fn fair_decimals(precision: usize, scale: usize) -> Vec<String> {
 }
 
 fn fair_texts() -> Vec<String> {
-    let structure = ["{}", "[", "],\"x\":\"y\"", "\"}],\"type\":\"DELETE\"", ",\"data\":[{", "a:b", "\\u0041"];
+    let structure = [
+        "{}",
+        "[",
+        "],\"x\":\"y\"",
+        "\"}],\"type\":\"DELETE\"",
+        ",\"data\":[{",
+        "a:b",
+        "\\u0041",
+    ];
     let names = ["", " ", "null", "true", "0", "00012", "-1", "1e5", "insert"];
-    let escapes =
-        ["say \"hi\"", "C:\\tmp\\", "line\nbreak", "tab\there", "\r\n", "\u{1}", "\0", "\u{7f}", "a/b", "<b>&'x'</b>", "\\", "\""];
+    let escapes = [
+        "say \"hi\"",
+        "C:\\tmp\\",
+        "line\nbreak",
+        "tab\there",
+        "\r\n",
+        "\u{1}",
+        "\0",
+        "\u{7f}",
+        "a/b",
+        "<b>&'x'</b>",
+        "\\",
+        "\"",
+    ];
     let wide = [
         "é",
         "中文",
@@ -387,13 +555,33 @@ fn foul_values(kind: Kind) -> Vec<String> {
         }
         Kind::Decimal { precision, .. } => [
             vec!["9".repeat(precision + 1)],
-            strings(&["12,50", ".5", "5.", "1e2", "", "--1", "1.00000000000000000000000000000001", "NaN"]),
+            strings(&[
+                "12,50",
+                ".5",
+                "5.",
+                "1e2",
+                "",
+                "--1",
+                "1.00000000000000000000000000000001",
+                "NaN",
+            ]),
         ]
         .concat(),
-        Kind::Float => strings(&["NaN", "Infinity", "-inf", "1e400", "1,5", "", "1.5f", ".5", "5."]),
+        Kind::Float => strings(&[
+            "NaN", "Infinity", "-inf", "1e400", "1,5", "", "1.5f", ".5", "5.",
+        ]),
         Kind::Text | Kind::Json => strings(&["{", "{\"a\":}", "[1,", "\"open", "nul", "{} {}", ""]),
         Kind::Bytes { .. } => strings(&["a中", "😀", "0123456789abcdef012345\u{100}"]),
-        Kind::Date => strings(&["2021-02-30", "2021-13-01", "2021-2-3", "21-02-03", "", "yesterday", "2021-02-03 00:00:00", "10000-01-01"]),
+        Kind::Date => strings(&[
+            "2021-02-30",
+            "2021-13-01",
+            "2021-2-3",
+            "21-02-03",
+            "",
+            "yesterday",
+            "2021-02-03 00:00:00",
+            "10000-01-01",
+        ]),
         Kind::Clock { .. } => strings(&[
             "2021-02-30 00:00:00",
             "2021-01-01 24:00:00",
@@ -404,13 +592,37 @@ fn foul_values(kind: Kind) -> Vec<String> {
             "",
             "now",
         ]),
-        Kind::Time { .. } => strings(&["839:00:00", "12:34", "12:60:00", "", "-", "noon", "00:00:00.1234567"]),
+        Kind::Time { .. } => strings(&[
+            "839:00:00",
+            "12:34",
+            "12:60:00",
+            "",
+            "-",
+            "noon",
+            "00:00:00.1234567",
+        ]),
         Kind::Year => strings(&["21", "2156", "", "x"]),
         Kind::Bit { width } => {
-            vec![if width < 64 { (1u64 << width).to_string() } else { "18446744073709551616".into() }, "-1".into(), "b'1'".into()]
+            vec![
+                if width < 64 {
+                    (1u64 << width).to_string()
+                } else {
+                    "18446744073709551616".into()
+                },
+                "-1".into(),
+                "b'1'".into(),
+            ]
         }
-        Kind::Enum(labels) => vec![(labels.len() + 1).to_string(), "unknown".into(), "-1".into()],
-        Kind::Set(labels) => vec![(1 << labels.len()).to_string(), "a,unknown".into(), "-1".into()],
+        Kind::Enum(labels) => vec![
+            (labels.len() + 1).to_string(),
+            "unknown".into(),
+            "-1".into(),
+        ],
+        Kind::Set(labels) => vec![
+            (1 << labels.len()).to_string(),
+            "a,unknown".into(),
+            "-1".into(),
+        ],
         Kind::Geometry => strings(&["", "\0", "中", "POINT(0 0)"]),
     }
 }

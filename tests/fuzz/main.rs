@@ -14,21 +14,31 @@ const REGRESSIONS: &str = "tests/fuzz/regressions";
 
 /// The inputs in a target's archive, with their names. A new target has none.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
-    let Ok(archive) = File::open(format!("{CORPUS}/{target}.tar.gz")) else { return Vec::new() };
+    let Ok(archive) = File::open(format!("{CORPUS}/{target}.tar.gz")) else {
+        return Vec::new();
+    };
     let mut archive = tar::Archive::new(GzDecoder::new(archive));
     let read = |mut input: tar::Entry<'_, GzDecoder<File>>| {
         let mut data = Vec::new();
         input.read_to_end(&mut data).unwrap();
         (input.path().unwrap().display().to_string(), data)
     };
-    archive.entries().unwrap().map(|input| read(input.unwrap())).collect()
+    archive
+        .entries()
+        .unwrap()
+        .map(|input| read(input.unwrap()))
+        .collect()
 }
 
 /// The inputs that made a target fail, with their names.
 fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
-    let Ok(entries) = Path::new(REGRESSIONS).join(target).read_dir() else { return Vec::new() };
+    let Ok(entries) = Path::new(REGRESSIONS).join(target).read_dir() else {
+        return Vec::new();
+    };
     let paths = entries.map(|entry| entry.unwrap().path());
-    paths.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
+    paths
+        .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
+        .collect()
 }
 
 fn replay(target: &str, name: &str, data: &[u8]) {
@@ -62,7 +72,11 @@ fn golden_messages_pass() {
 #[test]
 fn every_target_has_a_binary_and_a_corpus() {
     let manifest = std::fs::read_to_string("tests/fuzz/Cargo.toml").unwrap();
-    let binaries: Vec<&str> = manifest.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).skip(1).collect();
+    let binaries: Vec<&str> = manifest
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+        .skip(1)
+        .collect();
     assert_eq!(binaries, checks::targets().collect::<Vec<_>>());
     for folder in [CORPUS, REGRESSIONS] {
         for entry in Path::new(folder).read_dir().unwrap() {

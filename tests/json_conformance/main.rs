@@ -18,11 +18,19 @@ use towpath::{Decoder, Options, TableSchema};
 /// The key of a change in TiCDC's open protocol.
 fn open_key() -> Vec<u8> {
     let head = br#"{"ts":450384410667647795,"scm":"shop","tbl":"orders","t":1}"#;
-    [&1u64.to_be_bytes()[..], &(head.len() as u64).to_be_bytes(), head].concat()
+    [
+        &1u64.to_be_bytes()[..],
+        &(head.len() as u64).to_be_bytes(),
+        head,
+    ]
+    .concat()
 }
 
 fn input(messages: &[Vec<u8>]) -> StructArray {
-    let values: BinaryArray = messages.iter().map(|message| Some(message.as_slice())).collect();
+    let values: BinaryArray = messages
+        .iter()
+        .map(|message| Some(message.as_slice()))
+        .collect();
     let keys = BinaryArray::from_iter_values(messages.iter().map(|_| open_key()));
     let field = |name: &str| Field::new(name, DataType::Binary, true).into();
     StructArray::from(vec![
@@ -33,12 +41,23 @@ fn input(messages: &[Vec<u8>]) -> StructArray {
 
 fn decoder(place: &Place, templates: bool) -> Decoder {
     let key = place.is_open.then(|| "key".to_owned());
-    Decoder::new(Options { dialect: place.dialect.into(), schema: Some(place.schema()), key, templates, ..Options::default() }).unwrap()
+    Decoder::new(Options {
+        dialect: place.dialect.into(),
+        schema: Some(place.schema()),
+        key,
+        templates,
+        ..Options::default()
+    })
+    .unwrap()
 }
 
 /// The text in column `v`, or in the member or element that has the case.
 fn value(after: &StructArray, row: usize) -> Option<String> {
-    let of_texts = |texts: &ArrayRef, at: usize| texts.is_valid(at).then(|| texts.as_string::<i32>().value(at).to_owned());
+    let of_texts = |texts: &ArrayRef, at: usize| {
+        texts
+            .is_valid(at)
+            .then(|| texts.as_string::<i32>().value(at).to_owned())
+    };
     let column = &after["v"];
     if column.is_null(row) {
         return None;
@@ -47,11 +66,16 @@ fn value(after: &StructArray, row: usize) -> Option<String> {
         DataType::Struct(_) => of_texts(&column.as_struct()["a"], row),
         DataType::List(_) => {
             let elements = column.as_list::<i32>().value(row);
-            if elements.is_empty() { None } else { of_texts(&elements, 0) }
+            if elements.is_empty() {
+                None
+            } else {
+                of_texts(&elements, 0)
+            }
         }
         DataType::Map(..) => {
             let entries = column.as_map().value(row);
-            let at = (0..entries.len()).find(|at| entries["key"].as_string::<i32>().value(*at) == "a")?;
+            let at = (0..entries.len())
+                .find(|at| entries["key"].as_string::<i32>().value(*at) == "a")?;
             of_texts(&entries["value"], at)
         }
         _ => of_texts(column, row),
@@ -60,8 +84,14 @@ fn value(after: &StructArray, row: usize) -> Option<String> {
 
 /// Compares a row with what is expected. What is refused has an error, and nothing else of it is lost that could be read.
 fn check(batch: &RecordBatch, row: usize, expected: &Expected) -> Result<(), String> {
-    let (op, after, error) = (batch["op"].as_string::<i32>().value(row), batch["after"].as_struct(), batch["error"].as_struct());
-    let message = error.is_valid(row).then(|| error["message"].as_string::<i32>().value(row));
+    let (op, after, error) = (
+        batch["op"].as_string::<i32>().value(row),
+        batch["after"].as_struct(),
+        batch["error"].as_struct(),
+    );
+    let message = error
+        .is_valid(row)
+        .then(|| error["message"].as_string::<i32>().value(row));
     let has_neighbours = || {
         after.is_valid(row)
             && after["id"].as_primitive::<Int64Type>().value(row) == 1
@@ -70,18 +100,30 @@ fn check(batch: &RecordBatch, row: usize, expected: &Expected) -> Result<(), Str
     };
     match (expected, message) {
         (Expected::Read(_), Some(message)) => Err(format!("an error: {message}")),
-        (Expected::Read(_), None) if op != "insert" || !has_neighbours() => Err(format!("{op} without its other columns")),
+        (Expected::Read(_), None) if op != "insert" || !has_neighbours() => {
+            Err(format!("{op} without its other columns"))
+        }
         (Expected::Read(text), None) => match value(after, row) {
             found if found == *text => Ok(()),
             found => Err(format!("the value {found:?}")),
         },
-        (Expected::Refused, None) => Err(format!("no error, and the value {:?}", value(after, row))),
-        (Expected::Refused, Some(_)) if op == "error" && after.is_null(row) => Ok(()),
-        (Expected::Refused, Some(_)) if op == "insert" && has_neighbours() && after["v"].is_null(row) => {
-            let column = error["column"].as_string::<i32>();
-            if column.is_valid(row) && column.value(row) == "v" { Ok(()) } else { Err("an error of another column".into()) }
+        (Expected::Refused, None) => {
+            Err(format!("no error, and the value {:?}", value(after, row)))
         }
-        (Expected::Refused, Some(message)) => Err(format!("{op} with an error, and with lost or kept values: {message}")),
+        (Expected::Refused, Some(_)) if op == "error" && after.is_null(row) => Ok(()),
+        (Expected::Refused, Some(_))
+            if op == "insert" && has_neighbours() && after["v"].is_null(row) =>
+        {
+            let column = error["column"].as_string::<i32>();
+            if column.is_valid(row) && column.value(row) == "v" {
+                Ok(())
+            } else {
+                Err("an error of another column".into())
+            }
+        }
+        (Expected::Refused, Some(message)) => Err(format!(
+            "{op} with an error, and with lost or kept values: {message}"
+        )),
     }
 }
 
@@ -101,17 +143,39 @@ impl Bench {
     fn new(place: &'static Place) -> Self {
         let [with_templates, without] = [true, false].map(|templates| decoder(place, templates));
         let good = without.decode(&input(&[place.message(GOOD)])).unwrap();
-        let text = if place.value == Use::Text { "\"g\"" } else { "g" };
+        let text = if place.value == Use::Text {
+            "\"g\""
+        } else {
+            "g"
+        };
         check(&good, 0, &Expected::Read(Some(text.into()))).unwrap();
-        Bench { place, with_templates, without, good }
+        Bench {
+            place,
+            with_templates,
+            without,
+            good,
+        }
     }
 
     /// All cases one behind the other, by the ordinary reader.
     fn check_all(&self, cases: &[Case]) -> Vec<String> {
-        let messages: Vec<_> = cases.iter().map(|case| self.place.message(&case.json)).collect();
+        let messages: Vec<_> = cases
+            .iter()
+            .map(|case| self.place.message(&case.json))
+            .collect();
         let batch = self.without.decode(&input(&messages)).unwrap();
-        assert_eq!(batch.num_rows(), messages.len(), "{} {}", self.place.dialect, self.place.name);
-        let outcome = |(row, case): (usize, &Case)| check(&batch, row, &self.place.expected(case)).err().map(|what| self.tell(case, what));
+        assert_eq!(
+            batch.num_rows(),
+            messages.len(),
+            "{} {}",
+            self.place.dialect,
+            self.place.name
+        );
+        let outcome = |(row, case): (usize, &Case)| {
+            check(&batch, row, &self.place.expected(case))
+                .err()
+                .map(|what| self.tell(case, what))
+        };
         cases.iter().enumerate().filter_map(outcome).collect()
     }
 
@@ -121,18 +185,28 @@ impl Bench {
         let messages = [vec![good.clone(); 3], vec![message; 3], vec![good]].concat();
         let batch = self.with_templates.decode(&input(&messages)).unwrap();
         if batch.num_rows() != messages.len() {
-            return Err(format!("{} rows of {} messages", batch.num_rows(), messages.len()));
+            return Err(format!(
+                "{} rows of {} messages",
+                batch.num_rows(),
+                messages.len()
+            ));
         }
         let expected = self.place.expected(case);
         (3..6).try_for_each(|row| check(&batch, row, &expected))?;
-        match [0, 1, 2, 6].into_iter().find(|row| batch.slice(*row, 1) != self.good) {
+        match [0, 1, 2, 6]
+            .into_iter()
+            .find(|row| batch.slice(*row, 1) != self.good)
+        {
             Some(row) => Err(format!("another row of its neighbour {row}")),
             None => Ok(()),
         }
     }
 
     fn tell(&self, case: &Case, what: String) -> String {
-        format!("{} {}: {}: {what}", self.place.dialect, self.place.name, case.name)
+        format!(
+            "{} {}: {}: {what}",
+            self.place.dialect, self.place.name, case.name
+        )
     }
 }
 
@@ -142,16 +216,37 @@ fn values_are_accepted_or_refused_wherever_they_are() {
     let mut wrong = Vec::new();
     for bench in PLACES.iter().map(Bench::new) {
         wrong.extend(bench.check_all(&cases));
-        let among_others = |case| bench.check_among_others(case).err().map(|what| bench.tell(case, format!("among others, {what}")));
+        let among_others = |case| {
+            bench
+                .check_among_others(case)
+                .err()
+                .map(|what| bench.tell(case, format!("among others, {what}")))
+        };
         wrong.extend(cases.iter().filter_map(among_others));
-        let has_no_template = matches!(bench.place.dialect, "ticdc-open" | "ticdc-simple" | "dms-json" | "dataworks-json");
+        let has_no_template = matches!(
+            bench.place.dialect,
+            "ticdc-open" | "ticdc-simple" | "dms-json" | "dataworks-json"
+        );
         // An object may be the value of a union in Avro's JSON, which the ordinary reader finds out.
-        let may_be_avro = bench.place.dialect == "debezium-json" && bench.place.name == "member of a nested JSON column";
+        let may_be_avro = bench.place.dialect == "debezium-json"
+            && bench.place.name == "member of a nested JSON column";
         let has_template = !has_no_template && !may_be_avro;
         let templated = bench.with_templates.metrics().templated;
-        assert_eq!(templated > cases.len() as u64, has_template, "{} {}: {templated}", bench.place.dialect, bench.place.name);
+        assert_eq!(
+            templated > cases.len() as u64,
+            has_template,
+            "{} {}: {templated}",
+            bench.place.dialect,
+            bench.place.name
+        );
     }
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), PLACES.len() * cases.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ:\n{}",
+        wrong.len(),
+        PLACES.len() * cases.len(),
+        wrong.join("\n")
+    );
 }
 
 /// As a message by itself no case is an envelope. What is JSON is not a syntax error, and what is none is never another kind of row.
@@ -160,14 +255,29 @@ fn values_alone_are_errors() {
     let mut wrong = Vec::new();
     let cases = cases();
     let messages: Vec<_> = cases.iter().map(|case| case.json.clone()).collect();
-    for dialect in
-        ["canal-json", "debezium-json", "maxwell-json", "cloudcanal-json", "river-json", "ticdc-simple", "dms-json", "dataworks-json"]
-    {
-        let batch = Decoder::new(Options { dialect: dialect.into(), ..Options::default() }).unwrap().decode(&input(&messages)).unwrap();
+    for dialect in [
+        "canal-json",
+        "debezium-json",
+        "maxwell-json",
+        "cloudcanal-json",
+        "river-json",
+        "ticdc-simple",
+        "dms-json",
+        "dataworks-json",
+    ] {
+        let batch = Decoder::new(Options {
+            dialect: dialect.into(),
+            ..Options::default()
+        })
+        .unwrap()
+        .decode(&input(&messages))
+        .unwrap();
         assert_eq!(batch.num_rows(), cases.len());
         let (ops, error) = (batch["op"].as_string::<i32>(), batch["error"].as_struct());
         for (row, case) in cases.iter().enumerate() {
-            let kind = error.is_valid(row).then(|| error["kind"].as_string::<i32>().value(row));
+            let kind = error
+                .is_valid(row)
+                .then(|| error["kind"].as_string::<i32>().value(row));
             let is_right = match (case.verdict, kind) {
                 // A message without bytes is a tombstone.
                 (_, None) => case.json.is_empty(),
@@ -175,11 +285,20 @@ fn values_alone_are_errors() {
                 (_, Some(_)) => ops.value(row) == "error",
             };
             if !is_right {
-                wrong.push(format!("{dialect}: {}: {kind:?}: {}", case.name, error["message"].as_string::<i32>().value(row)));
+                wrong.push(format!(
+                    "{dialect}: {}: {kind:?}: {}",
+                    case.name,
+                    error["message"].as_string::<i32>().value(row)
+                ));
             }
         }
     }
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 /// What precedes and follows a message.
@@ -187,9 +306,24 @@ const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("white space", b" \t\r\n", b" \t\r\n", true),
     ("a line feed behind", b"", b"\n", true),
     ("a byte order mark", b"\xef\xbb\xbf", b"", true),
-    ("a byte order mark and white space", b"\xef\xbb\xbf \n", b"", true),
-    ("two byte order marks", b"\xef\xbb\xbf\xef\xbb\xbf", b"", false),
-    ("white space and a byte order mark", b" \xef\xbb\xbf", b"", false),
+    (
+        "a byte order mark and white space",
+        b"\xef\xbb\xbf \n",
+        b"",
+        true,
+    ),
+    (
+        "two byte order marks",
+        b"\xef\xbb\xbf\xef\xbb\xbf",
+        b"",
+        false,
+    ),
+    (
+        "white space and a byte order mark",
+        b" \xef\xbb\xbf",
+        b"",
+        false,
+    ),
     ("a byte order mark behind", b"", b"\xef\xbb\xbf", false),
     ("a cut byte order mark", b"\xef\xbb", b"", false),
     ("a byte order mark of UTF-16", b"\xff\xfe", b"", false),
@@ -214,14 +348,24 @@ const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("a comment behind", b"", b"/* */", false),
     ("a comment before", b"/* */", b"", false),
     ("a comment of a line behind", b"", b"// x", false),
-    ("the beginning of a message behind", b"", b"\n{\"data\":", false),
+    (
+        "the beginning of a message behind",
+        b"",
+        b"\n{\"data\":",
+        false,
+    ),
     ("a byte that is not UTF-8 behind", b"", b"\xff", false),
     ("parentheses", b"(", b")", false),
     ("quotes", b"\"", b"\"", false),
     ("the prefix of a script", b")]}'\n", b"", false),
     // Several messages in one value, which is documented.
     ("an array of messages", b"[", b"]", true),
-    ("an array of messages with white space", b" [ ", b" ] ", true),
+    (
+        "an array of messages with white space",
+        b" [ ",
+        b" ] ",
+        true,
+    ),
     ("an array that ends in a comma", b"[", b",]", false),
     ("an array that ends in null", b"[", b",null]", false),
     ("an array of an array of messages", b"[[", b"]]", false),
@@ -234,21 +378,44 @@ fn is_choice(name: &str) -> bool {
 
 #[test]
 fn bytes_around_a_message_are_accepted_or_refused() {
-    for place in PLACES.iter().filter(|place| !place.is_open && place.value == Use::Column) {
+    for place in PLACES
+        .iter()
+        .filter(|place| !place.is_open && place.value == Use::Column)
+    {
         let decoders = [true, false].map(|templates| decoder(place, templates));
         let good = place.message(GOOD);
         for (name, before, behind, is_accepted) in AROUND {
             let message = [before, &good[..], behind].concat();
-            let expected = if *is_accepted { Expected::Read(Some("g".into())) } else { Expected::Refused };
+            let expected = if *is_accepted {
+                Expected::Read(Some("g".into()))
+            } else {
+                Expected::Refused
+            };
             for decoder in &decoders {
-                let batch = decoder.decode(&input(&[vec![good.clone(); 5], vec![message.clone()], vec![good.clone()]].concat())).unwrap();
+                let batch = decoder
+                    .decode(&input(
+                        &[
+                            vec![good.clone(); 5],
+                            vec![message.clone()],
+                            vec![good.clone()],
+                        ]
+                        .concat(),
+                    ))
+                    .unwrap();
                 assert_eq!(batch.num_rows(), 7, "{} {name}", place.dialect);
-                let outcome = check(&batch, 5, &expected).and(check(&batch, 6, &Expected::Read(Some("g".into()))));
+                let outcome = check(&batch, 5, &expected).and(check(
+                    &batch,
+                    6,
+                    &Expected::Read(Some("g".into())),
+                ));
                 assert_eq!(outcome, Ok(()), "{} {name}", place.dialect);
             }
             if !is_choice(name) {
                 let strict = serde_json::from_slice::<serde_json::Value>(&message).is_ok();
-                let is_envelope = !matches!(*name, "quotes" | "an array of an array of messages" | "an array that ends in null");
+                let is_envelope = !matches!(
+                    *name,
+                    "quotes" | "an array of an array of messages" | "an array that ends in null"
+                );
                 assert_eq!(strict && is_envelope, *is_accepted, "{name}");
             }
         }
@@ -277,8 +444,15 @@ fn serde_json_says_the_same() {
 fn cases_differ() {
     let cases = cases();
     for (at, case) in cases.iter().enumerate() {
-        let other = cases[..at].iter().find(|other| other.name == case.name || other.json == case.json);
-        assert!(other.is_none(), "{} and {}", case.name, other.map_or("", |other| other.name));
+        let other = cases[..at]
+            .iter()
+            .find(|other| other.name == case.name || other.json == case.json);
+        assert!(
+            other.is_none(),
+            "{} and {}",
+            case.name,
+            other.map_or("", |other| other.name)
+        );
     }
 }
 
@@ -294,20 +468,45 @@ fn numbers_beyond_a_double_are_errors_of_their_column_only() {
         ("4e-1000", "double", Ok("0.0")),
         ("4e-1000", "decimal(38,10)", Err("range")),
         ("18446744073709551616", "bigint", Err("range")),
-        ("18446744073709551616", "decimal(20,0)", Ok("18446744073709551616")),
-        ("0.1234567890123456789012345678901234567890", "double", Ok("0.12345678901234568")),
+        (
+            "18446744073709551616",
+            "decimal(20,0)",
+            Ok("18446744073709551616"),
+        ),
+        (
+            "0.1234567890123456789012345678901234567890",
+            "double",
+            Ok("0.12345678901234568"),
+        ),
     ];
-    let place = PLACES.iter().find(|place| place.dialect == "maxwell-json" && place.value == Use::Column).unwrap();
+    let place = PLACES
+        .iter()
+        .find(|place| place.dialect == "maxwell-json" && place.value == Use::Column)
+        .unwrap();
     for (number, column_type, expected) in cases {
         let schema = Some(TableSchema::Ddl(format!("id bigint, v {column_type}")));
-        let options = Options { dialect: place.dialect.into(), schema, ..Options::default() };
-        let batch = Decoder::new(options).unwrap().decode(&input(&[place.message(number.as_bytes())])).unwrap();
+        let options = Options {
+            dialect: place.dialect.into(),
+            schema,
+            ..Options::default()
+        };
+        let batch = Decoder::new(options)
+            .unwrap()
+            .decode(&input(&[place.message(number.as_bytes())]))
+            .unwrap();
         let (column, error) = (&batch["after"].as_struct()["v"], batch["error"].as_struct());
         let found = match column.data_type() {
             _ if error.is_valid(0) => Err(error["kind"].as_string::<i32>().value(0)),
-            DataType::Float64 => Ok(format!("{:?}", column.as_primitive::<Float64Type>().value(0))),
+            DataType::Float64 => Ok(format!(
+                "{:?}",
+                column.as_primitive::<Float64Type>().value(0)
+            )),
             _ => Ok(column.as_primitive::<Decimal128Type>().value(0).to_string()),
         };
-        assert_eq!(found.as_deref().map_err(|kind| *kind), expected, "{number} as {column_type}");
+        assert_eq!(
+            found.as_deref().map_err(|kind| *kind),
+            expected,
+            "{number} as {column_type}"
+        );
     }
 }

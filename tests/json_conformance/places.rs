@@ -46,18 +46,39 @@ const ARRAY: &str = "id bigint, v array<string>, w string";
 
 const CANAL_ROW: &str = r#"{"data":[{"id":"1","v":"#;
 const CANAL_END: &str = r#","w":"x"}],"database":"shop","es":1763000000000,"id":1,"isDdl":false,"mysqlType":{"id":"bigint","v":"json","w":"varchar(9)"},"old":null,"pkNames":["id"],"sql":"","sqlType":{"id":-5,"v":12,"w":12},"table":"orders","ts":1763000000001,"type":"INSERT"}"#;
-const DEBEZIUM_END: &str =
-    r#","w":"x"},"source":{"connector":"mysql","ts_ms":1763000000000,"db":"shop","table":"orders"},"op":"c","ts_ms":1763000000001}"#;
+const DEBEZIUM_END: &str = r#","w":"x"},"source":{"connector":"mysql","ts_ms":1763000000000,"db":"shop","table":"orders"},"op":"c","ts_ms":1763000000001}"#;
 
-const DEBEZIUM_INNER_END: &str =
-    r#"},"w":"x"},"source":{"connector":"mysql","ts_ms":1763000000000,"db":"shop","table":"orders"},"op":"c","ts_ms":1763000000001}"#;
+const DEBEZIUM_INNER_END: &str = r#"},"w":"x"},"source":{"connector":"mysql","ts_ms":1763000000000,"db":"shop","table":"orders"},"op":"c","ts_ms":1763000000001}"#;
 
-const fn place(name: &'static str, dialect: &'static str, value: Use, before: &'static str, after: &'static str) -> Place {
-    Place { name, dialect, schema: STRING, before, after, value, is_open: false }
+const fn place(
+    name: &'static str,
+    dialect: &'static str,
+    value: Use,
+    before: &'static str,
+    after: &'static str,
+) -> Place {
+    Place {
+        name,
+        dialect,
+        schema: STRING,
+        before,
+        after,
+        value,
+        is_open: false,
+    }
 }
 
-const fn typed(name: &'static str, dialect: &'static str, schema: &'static str, value: Use, ends: [&'static str; 2]) -> Place {
-    Place { schema, ..place(name, dialect, value, ends[0], ends[1]) }
+const fn typed(
+    name: &'static str,
+    dialect: &'static str,
+    schema: &'static str,
+    value: Use,
+    ends: [&'static str; 2],
+) -> Place {
+    Place {
+        schema,
+        ..place(name, dialect, value, ends[0], ends[1])
+    }
 }
 
 /// Unknown members, columns, JSON columns and declarations of every dialect in JSON.
@@ -136,7 +157,13 @@ pub const PLACES: &[Place] = &[
         )
     },
     place("column", "canal-json", Use::Column, CANAL_ROW, CANAL_END),
-    place("column", "debezium-json", Use::Column, r#"{"before":null,"after":{"id":1,"v":"#, DEBEZIUM_END),
+    place(
+        "column",
+        "debezium-json",
+        Use::Column,
+        r#"{"before":null,"after":{"id":1,"v":"#,
+        DEBEZIUM_END,
+    ),
     place(
         "column of a row without an envelope",
         "debezium-json",
@@ -201,20 +228,56 @@ pub const PLACES: &[Place] = &[
         "maxwell-json",
         STRUCT,
         Use::Member,
-        [r#"{"database":"shop","table":"orders","type":"insert","ts":1763000000,"data":{"id":1,"v":{"b":"y","a":"#, r#"},"w":"x"}}"#],
+        [
+            r#"{"database":"shop","table":"orders","type":"insert","ts":1763000000,"data":{"id":1,"v":{"b":"y","a":"#,
+            r#"},"w":"x"}}"#,
+        ],
     ),
     typed(
         "member of a nested JSON column",
         "debezium-json",
         STRUCT,
         Use::Member,
-        [r#"{"before":null,"after":{"id":1,"v":{"b":"y","a":"#, DEBEZIUM_INNER_END],
+        [
+            r#"{"before":null,"after":{"id":1,"v":{"b":"y","a":"#,
+            DEBEZIUM_INNER_END,
+        ],
     ),
-    place("JSON column as string", "canal-json", Use::Text, CANAL_ROW, CANAL_END),
-    typed("JSON column as struct", "canal-json", STRUCT, Use::TextOfMember, [CANAL_ROW, CANAL_END]),
-    typed("JSON column as map", "canal-json", MAP, Use::TextOfMember, [CANAL_ROW, CANAL_END]),
-    typed("JSON column as array", "canal-json", ARRAY, Use::TextOfElement, [CANAL_ROW, CANAL_END]),
-    typed("JSON column as struct", "debezium-json", STRUCT, Use::TextOfMember, [r#"{"before":null,"after":{"id":1,"v":"#, DEBEZIUM_END]),
+    place(
+        "JSON column as string",
+        "canal-json",
+        Use::Text,
+        CANAL_ROW,
+        CANAL_END,
+    ),
+    typed(
+        "JSON column as struct",
+        "canal-json",
+        STRUCT,
+        Use::TextOfMember,
+        [CANAL_ROW, CANAL_END],
+    ),
+    typed(
+        "JSON column as map",
+        "canal-json",
+        MAP,
+        Use::TextOfMember,
+        [CANAL_ROW, CANAL_END],
+    ),
+    typed(
+        "JSON column as array",
+        "canal-json",
+        ARRAY,
+        Use::TextOfElement,
+        [CANAL_ROW, CANAL_END],
+    ),
+    typed(
+        "JSON column as struct",
+        "debezium-json",
+        STRUCT,
+        Use::TextOfMember,
+        [r#"{"before":null,"after":{"id":1,"v":"#, DEBEZIUM_END],
+    ),
     place(
         "default of a column in the schema part",
         "debezium-json",
@@ -254,13 +317,18 @@ impl Place {
             _ => json.to_vec(),
         };
         let message = [self.before.as_bytes(), &value, self.after.as_bytes()].concat();
-        if self.is_open { [&(message.len() as u64).to_be_bytes()[..], &message].concat() } else { message }
+        if self.is_open {
+            [&(message.len() as u64).to_be_bytes()[..], &message].concat()
+        } else {
+            message
+        }
     }
 
     pub fn expected(&self, case: &Case) -> Expected {
         if self.value == Use::Text {
             // Bytes that are not UTF-8 are not the text of a message.
-            return std::str::from_utf8(&case.json).map_or(Expected::Refused, |text| Expected::Read(Some(text.into())));
+            return std::str::from_utf8(&case.json)
+                .map_or(Expected::Refused, |text| Expected::Read(Some(text.into())));
         }
         if self.value == Use::TextOfElement && case.json.trim_ascii().is_empty() {
             // The array is empty then.
@@ -269,15 +337,25 @@ impl Place {
         let accepted = match case.verdict {
             Verdict::Json => true,
             Verdict::NotJson => false,
-            Verdict::Free { .. } if case.name == AT_THE_LIMIT => matches!(self.value, Use::Skipped | Use::Column),
-            Verdict::Free { skipped, .. } if matches!(self.value, Use::Skipped | Use::SkippedInSchema) => skipped,
+            Verdict::Free { .. } if case.name == AT_THE_LIMIT => {
+                matches!(self.value, Use::Skipped | Use::Column)
+            }
+            Verdict::Free { skipped, .. }
+                if matches!(self.value, Use::Skipped | Use::SkippedInSchema) =>
+            {
+                skipped
+            }
             // serde_json reads the texts within an array or object too, which are not read elsewhere.
-            Verdict::Free { .. } if self.value == Use::Parameter => serde_json::from_slice::<serde_json::Value>(&case.json).is_ok(),
+            Verdict::Free { .. } if self.value == Use::Parameter => {
+                serde_json::from_slice::<serde_json::Value>(&case.json).is_ok()
+            }
             Verdict::Free { read, .. } => read,
         };
         match (accepted, self.value) {
             (false, _) => Expected::Refused,
-            (true, Use::Skipped | Use::SkippedInSchema | Use::Parameter) => Expected::Read(Some("g".into())),
+            (true, Use::Skipped | Use::SkippedInSchema | Use::Parameter) => {
+                Expected::Read(Some("g".into()))
+            }
             (true, _) => Expected::Read(text(case)),
         }
     }
@@ -290,7 +368,12 @@ fn quoted(bytes: &[u8]) -> Vec<u8> {
         0..=0x1f => format!("\\u{byte:04x}").into_bytes(),
         _ => vec![*byte],
     };
-    [b"\"", &bytes.iter().flat_map(escape).collect::<Vec<u8>>()[..], b"\""].concat()
+    [
+        b"\"",
+        &bytes.iter().flat_map(escape).collect::<Vec<u8>>()[..],
+        b"\"",
+    ]
+    .concat()
 }
 
 /// The text of a value, as serde_json reads it: of texts what they say, of all else what the message says.

@@ -38,10 +38,24 @@ pub(crate) struct CachedColumn {
 
 impl CachedColumn {
     /// `image` is the tag of its field in a row.
-    pub fn new(key: NameId, is_requested: bool, image: Tag, affixes: Option<(&[u8], &[u8])>) -> Self {
+    pub fn new(
+        key: NameId,
+        is_requested: bool,
+        image: Tag,
+        affixes: Option<(&[u8], &[u8])>,
+    ) -> Self {
         let frame = affixes.and_then(|(prefix, suffix)| Frame::new(image, prefix, suffix));
-        let affixes = affixes.map(|(prefix, suffix)| (Affix::prefix(prefix), Affix::suffix(suffix)));
-        CachedColumn { key, is_requested, in_order: None, affixes, frame, next: NONE, row_metadata: None }
+        let affixes =
+            affixes.map(|(prefix, suffix)| (Affix::prefix(prefix), Affix::suffix(suffix)));
+        CachedColumn {
+            key,
+            is_requested,
+            in_order: None,
+            affixes,
+            frame,
+            next: NONE,
+            row_metadata: None,
+        }
     }
 
     /// Returns a usual value of this column, if a row's next field has one, and the fields behind it: a short value that is not null, with
@@ -51,11 +65,21 @@ impl CachedColumn {
         let frame = self.frame.as_ref()?;
         let first = fields.first_chunk::<16>()?;
         let around: &Around = fields.get(frame.last_at..)?.first_chunk()?;
-        let (length, end) = (usize::from(around[AROUND_START - 1]), LENGTH_END + usize::from(first[LENGTH_END - 1]));
+        let (length, end) = (
+            usize::from(around[AROUND_START - 1]),
+            LENGTH_END + usize::from(first[LENGTH_END - 1]),
+        );
         let (field, rest) = fields.split_at_checked(end)?;
-        let same = frame.first.same(*first) & frame.last.same(*around.first_chunk()?) & frame.tail.same(*field.last_chunk()?);
-        let is_same = same.to_bitmask() == 0xFFFF && frame.length + length == end && (frame.is_in_blocks || frame.has_rest(field));
-        Some((ShortText::in_block(around, length).filter(|_| is_same)?, rest))
+        let same = frame.first.same(*first)
+            & frame.last.same(*around.first_chunk()?)
+            & frame.tail.same(*field.last_chunk()?);
+        let is_same = same.to_bitmask() == 0xFFFF
+            && frame.length + length == end
+            && (frame.is_in_blocks || frame.has_rest(field));
+        Some((
+            ShortText::in_block(around, length).filter(|_| is_same)?,
+            rest,
+        ))
     }
 
     /// Returns the varying part of a column with this metadata, and how many bytes are behind it.
@@ -63,7 +87,8 @@ impl CachedColumn {
     pub fn varying_part<'a>(&self, column: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let (prefix, suffix) = self.affixes.as_ref()?;
         let (before, rest) = column.split_at_checked(prefix.bytes.len())?;
-        let (varying, behind) = rest.split_at_checked(rest.len().checked_sub(suffix.bytes.len())?)?;
+        let (varying, behind) =
+            rest.split_at_checked(rest.len().checked_sub(suffix.bytes.len())?)?;
         let matches = match column.first_chunk().zip(column.last_chunk()) {
             Some((head, tail)) => prefix.begins(*head, before) && suffix.ends(*tail, behind),
             None => *before == *prefix.bytes && *behind == *suffix.bytes,
@@ -95,15 +120,27 @@ struct Frame {
 impl Frame {
     fn new(image: Tag, prefix: &[u8], suffix: &[u8]) -> Option<Self> {
         let tags = [column::updated, column::isNull, column::value].map(u8::try_from);
-        let [Ok(updated), Ok(is_null), Ok(value)] = tags else { return None };
-        let bytes = [&[u8::try_from(image).ok()?, 0], prefix, &[updated, 0, is_null, 0, value, 0]].concat();
+        let [Ok(updated), Ok(is_null), Ok(value)] = tags else {
+            return None;
+        };
+        let bytes = [
+            &[u8::try_from(image).ok()?, 0],
+            prefix,
+            &[updated, 0, is_null, 0, value, 0],
+        ]
+        .concat();
         let mut mask = vec![u8::MAX; bytes.len()];
         // Lengths are of one byte.
         *mask.get_mut(LENGTH_END - 1)? = 0x80;
         if let [.., is_updated, _, _, _, length] = &mut *mask {
             (*is_updated, *length) = (!1, 0x80);
         }
-        let block = |at: usize| Some(Block::new(*bytes.get(at..)?.first_chunk()?, *mask.get(at..)?.first_chunk()?));
+        let block = |at: usize| {
+            Some(Block::new(
+                *bytes.get(at..)?.first_chunk()?,
+                *mask.get(at..)?.first_chunk()?,
+            ))
+        };
         let last_at = bytes.len().checked_sub(16)?;
         let middle: Box<[u8]> = bytes.get(16..last_at).unwrap_or_default().into();
         Some(Frame {
@@ -120,7 +157,10 @@ impl Frame {
 
     #[inline(never)]
     fn has_rest(&self, field: &[u8]) -> bool {
-        field.ends_with(&self.suffix) && field.get(16..).is_some_and(|field| field.starts_with(&self.middle))
+        field.ends_with(&self.suffix)
+            && field
+                .get(16..)
+                .is_some_and(|field| field.starts_with(&self.middle))
     }
 }
 
@@ -132,7 +172,10 @@ struct Block {
 
 impl Block {
     fn new(bytes: [u8; 16], mask: [u8; 16]) -> Self {
-        Block { bytes: u8x16::new(bytes) & u8x16::new(mask), mask: u8x16::new(mask) }
+        Block {
+            bytes: u8x16::new(bytes) & u8x16::new(mask),
+            mask: u8x16::new(mask),
+        }
     }
 
     /// All bits of the bytes that are the same.
@@ -155,16 +198,27 @@ impl Affix {
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes: bytes.into(), block: Block::new(block, mask) }
+        Affix {
+            bytes: bytes.into(),
+            block: Block::new(block, mask),
+        }
     }
 
     /// The block ends like the bytes.
     fn suffix(bytes: &[u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
-        for ((to, counts), from) in block.iter_mut().zip(&mut mask).rev().zip(bytes.iter().rev()) {
+        for ((to, counts), from) in block
+            .iter_mut()
+            .zip(&mut mask)
+            .rev()
+            .zip(bytes.iter().rev())
+        {
             (*to, *counts) = (*from, u8::MAX);
         }
-        Affix { bytes: bytes.into(), block: Block::new(block, mask) }
+        Affix {
+            bytes: bytes.into(),
+            block: Block::new(block, mask),
+        }
     }
 
     #[inline(always)]
@@ -213,7 +267,11 @@ impl RowMetadata {
         let first = events.names.len();
         events.names.extend_from_slice(&self.primary_key);
         let primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
-        let jdbc_types = if self.jdbc_types == NO_JDBC_TYPES { NO_JDBC_TYPES } else { events.arena.alloc_str(&self.jdbc_types) };
+        let jdbc_types = if self.jdbc_types == NO_JDBC_TYPES {
+            NO_JDBC_TYPES
+        } else {
+            events.arena.alloc_str(&self.jdbc_types)
+        };
         (self.types, primary_key, jdbc_types)
     }
 }
@@ -273,8 +331,12 @@ impl ColumnCache {
         let before = match self.starts.get(&TableName(database, table)) {
             Some(before) => *before,
             None => {
-                let [before, _] =
-                    [(); 2].map(|()| self.push(CachedColumn { in_order: Some(0), ..CachedColumn::new(NameId::START, false, 0, None) }));
+                let [before, _] = [(); 2].map(|()| {
+                    self.push(CachedColumn {
+                        in_order: Some(0),
+                        ..CachedColumn::new(NameId::START, false, 0, None)
+                    })
+                });
                 self.starts.insert((database.into(), table.into()), before);
                 before
             }
@@ -295,7 +357,9 @@ impl ColumnCache {
 
     /// Returns the name of a column.
     pub fn key(&self, column: ColumnId) -> NameId {
-        self.columns.get(column).map_or(NameId::START, |column| column.key)
+        self.columns
+            .get(column)
+            .map_or(NameId::START, |column| column.key)
     }
 
     /// Returns the last successor of a column.
@@ -308,13 +372,25 @@ impl ColumnCache {
 
     /// Whether an image that ends with a column has the table's first columns in their order.
     pub fn is_in_order(&self, last: ColumnId) -> bool {
-        self.columns.get(last).is_some_and(|column| column.in_order.is_some())
+        self.columns
+            .get(last)
+            .is_some_and(|column| column.in_order.is_some())
     }
 
     /// Adds a column as the successor of another one; `place` is its index in the table.
-    pub fn add(&mut self, column: CachedColumn, place: Option<usize>, previous: ColumnId) -> ColumnId {
-        let before = self.columns.get(previous).and_then(|previous| previous.in_order);
-        let in_order = before.filter(|before| place == Some(*before)).map(|before| before + 1);
+    pub fn add(
+        &mut self,
+        column: CachedColumn,
+        place: Option<usize>,
+        previous: ColumnId,
+    ) -> ColumnId {
+        let before = self
+            .columns
+            .get(previous)
+            .and_then(|previous| previous.in_order);
+        let in_order = before
+            .filter(|before| place == Some(*before))
+            .map(|before| before + 1);
         let id = self.push(CachedColumn { in_order, ..column });
         if let Some(previous) = self.columns.get_mut(previous) {
             previous.next = id;
@@ -342,31 +418,61 @@ mod tests {
     #[test]
     fn affixes_of_every_length_match_exactly() {
         let text: Vec<u8> = (1..=120).collect();
-        for (prefix, varying, suffix) in (0..40).flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 20, suffix))) {
+        for (prefix, varying, suffix) in (0..40)
+            .flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 20, suffix)))
+        {
             let column = &text[..prefix + varying + suffix];
             let affixes = (&column[..prefix], &column[prefix + varying..]);
             let cached = CachedColumn::new(NameId::START, true, 0, Some(affixes));
-            assert_eq!(cached.varying_part(column), Some((&column[prefix..prefix + varying], suffix)), "{prefix} {varying} {suffix}");
+            assert_eq!(
+                cached.varying_part(column),
+                Some((&column[prefix..prefix + varying], suffix)),
+                "{prefix} {varying} {suffix}"
+            );
             for at in (0..prefix).chain(prefix + varying..column.len()) {
                 let mut other = column.to_vec();
                 other[at] ^= 0x80;
-                assert_eq!(cached.varying_part(&other), None, "{at} of {prefix} {varying} {suffix}");
+                assert_eq!(
+                    cached.varying_part(&other),
+                    None,
+                    "{at} of {prefix} {varying} {suffix}"
+                );
             }
-            assert!(varying > 0 || column.is_empty() || cached.varying_part(&column[1..]).is_none());
+            assert!(
+                varying > 0 || column.is_empty() || cached.varying_part(&column[1..]).is_none()
+            );
         }
     }
     #[test]
     fn a_usual_value_is_between_what_surrounds_it() {
         let (text, image) = ((1..=120).collect::<Vec<u8>>(), 0x12);
-        for (prefix, value, suffix) in (0..60).flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 30, suffix))) {
+        for (prefix, value, suffix) in (0..60)
+            .flat_map(|prefix| (0..40).map(move |suffix| (prefix, (prefix + suffix) % 30, suffix)))
+        {
             let (before, behind) = text.split_at(60);
             let affixes = (&before[..prefix], &behind[..suffix]);
             let cached = CachedColumn::new(NameId::START, true, image, Some(affixes));
-            let column = [affixes.0, &[0x28, 1, 0x30, 0, 0x42, value as u8], &text[..value], affixes.1].concat();
-            let fields = [&[image as u8, column.len() as u8], &*column, &[image as u8; 32]].concat();
+            let column = [
+                affixes.0,
+                &[0x28, 1, 0x30, 0, 0x42, value as u8],
+                &text[..value],
+                affixes.1,
+            ]
+            .concat();
+            let fields = [
+                &[image as u8, column.len() as u8],
+                &*column,
+                &[image as u8; 32],
+            ]
+            .concat();
             let (start, end) = (LENGTH_END + prefix + 6, LENGTH_END + column.len());
-            let found = |fields: &[u8]| cached.usual_value(fields).map(|(text, rest)| (text.bytes().to_vec(), rest.len()));
-            let expected = (start >= 16 && column.len() < 0x80).then_some((text[..value].to_vec(), fields.len() - end));
+            let found = |fields: &[u8]| {
+                cached
+                    .usual_value(fields)
+                    .map(|(text, rest)| (text.bytes().to_vec(), rest.len()))
+            };
+            let expected = (start >= 16 && column.len() < 0x80)
+                .then_some((text[..value].to_vec(), fields.len() - end));
             assert_eq!(found(&fields), expected, "{prefix} {value} {suffix}");
             assert_eq!(found(&fields[..end - 1]), None, "{prefix} {value} {suffix}");
             for at in (0..start).chain(start + value..end) {

@@ -56,10 +56,24 @@ impl<'h, 'a> Change<'h, 'a> {
         let starts = context.columns.starts(header.database, header.table);
         let first_image = context.events.images.len();
         let (are_in_order, last_row) = (true, None);
-        Change { header, event_type: None, is_ddl: false, sql: "", xa: Xa::default(), starts, first_image, are_in_order, last_row }
+        Change {
+            header,
+            event_type: None,
+            is_ddl: false,
+            sql: "",
+            xa: Xa::default(),
+            starts,
+            first_image,
+            are_in_order,
+            last_row,
+        }
     }
 
-    pub fn read(mut self, content: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+    pub fn read(
+        mut self,
+        content: Reader<'a>,
+        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    ) -> Result<()> {
         let mut rest = content;
         if self.read_usual(&mut rest).is_err() {
             // A fault gets its path below.
@@ -76,7 +90,9 @@ impl<'h, 'a> Change<'h, 'a> {
                 row_change::sql => self.sql = reader.text()?,
                 row_change::rowDatas => self.row(reader.bytes()?, context)?,
                 row_change::props => self.xa.read(reader.bytes()?)?,
-                row_change::ddlSchemaName if self.header.database.is_empty() => self.header.database = reader.text()?,
+                row_change::ddlSchemaName if self.header.database.is_empty() => {
+                    self.header.database = reader.text()?
+                }
                 _ => reader.skip(tag, row_change::KNOWN)?,
             }
             Ok(())
@@ -99,24 +115,36 @@ impl<'h, 'a> Change<'h, 'a> {
         Ok(())
     }
 
-    fn row(&mut self, row: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+    fn row(
+        &mut self,
+        row: Reader<'a>,
+        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    ) -> Result<()> {
         let mut rest = row;
         let [before, after] = self.starts;
-        let before = image(&mut rest, row_data::beforeColumns, before, context).map_err(|fault| fault.within("beforeColumns"))?;
-        let after = image(&mut rest, row_data::afterColumns, after, context).map_err(|fault| fault.within("afterColumns"))?;
+        let before = image(&mut rest, row_data::beforeColumns, before, context)
+            .map_err(|fault| fault.within("beforeColumns"))?;
+        let after = image(&mut rest, row_data::afterColumns, after, context)
+            .map_err(|fault| fault.within("afterColumns"))?;
         rest.fields(row_data::KNOWN, |tag, reader| match tag {
-            row_data::beforeColumns | row_data::afterColumns => {
-                Err(Fault::new(Kind::Envelope, "stands apart from the other columns of its image").at(reader.at()))
-            }
+            row_data::beforeColumns | row_data::afterColumns => Err(Fault::new(
+                Kind::Envelope,
+                "stands apart from the other columns of its image",
+            )
+            .at(reader.at())),
             _ => reader.skip(tag, row_data::KNOWN),
         })?;
-        self.are_in_order &= context.columns.is_in_order(before.column) && context.columns.is_in_order(after.column);
+        self.are_in_order &=
+            context.columns.is_in_order(before.column) && context.columns.is_in_order(after.column);
         self.last_row = Some(LastRow { row, before, after });
         Ok(())
     }
 
     fn emit(&self, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-        let operation = enum_name(&EVENT_TYPES, self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
+        let operation = enum_name(
+            &EVENT_TYPES,
+            self.event_type.or(self.header.event_type).unwrap_or(UPDATE),
+        );
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
         if op == Op::Other && !images.is_empty() {
@@ -125,24 +153,40 @@ impl<'h, 'a> Change<'h, 'a> {
         // A statement logged as text has the type of a row change, but no rows.
         let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {
-            return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("rowDatas"));
+            return Err(
+                Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
+                    .within("rowDatas"),
+            );
         }
         let row = self.last_row.as_ref().filter(|_| op.is_row_change());
-        let metadata = row.map(|row| row.metadata(&images, self.are_in_order, context)).transpose()?;
-        let envelope = self.header.envelope(operation, self.xa.id, context, |envelope| {
-            // Empty if there is no statement.
-            envelope.sql = (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
-            if let Some((types, primary_key, jdbc_types)) = metadata {
-                (envelope.types, envelope.primary_key) = (types, primary_key);
-                envelope.jdbc_types = Some(jdbc_types.into());
-            }
-        })?;
+        let metadata = row
+            .map(|row| row.metadata(&images, self.are_in_order, context))
+            .transpose()?;
+        let envelope = self
+            .header
+            .envelope(operation, self.xa.id, context, |envelope| {
+                // Empty if there is no statement.
+                envelope.sql =
+                    (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
+                if let Some((types, primary_key, jdbc_types)) = metadata {
+                    (envelope.types, envelope.primary_key) = (types, primary_key);
+                    envelope.jdbc_types = Some(jdbc_types.into());
+                }
+            })?;
         if !op.is_row_change() || is_statement {
-            context.events.row(if is_statement { Op::Query } else { op }, envelope, None, None);
+            context.events.row(
+                if is_statement { Op::Query } else { op },
+                envelope,
+                None,
+                None,
+            );
             return Ok(());
         }
         for row in (0..images.len()).step_by(2) {
-            let (before, after) = (context.events.image(&images, row), context.events.image(&images, row + 1));
+            let (before, after) = (
+                context.events.image(&images, row),
+                context.events.image(&images, row + 1),
+            );
             let images = row_images(op, before, after, self.are_in_order, context.events);
             let (before, after) = images.map_err(|fault| fault.within("rowDatas"))?;
             context.events.row(op, envelope, before, after);
@@ -159,14 +203,22 @@ fn row_images(
     are_in_order: bool,
     events: &Events<'_, '_, '_>,
 ) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name()));
+    let missing = || {
+        Fault::new(
+            Kind::Envelope,
+            format!("a row of this {} has no image", op.name()),
+        )
+    };
     let whole = |cells| Image::ordered(cells, are_in_order);
     match op {
         Op::Delete => Ok((Some(whole(before.or(after).ok_or_else(missing)?)), None)),
         Op::Update => {
             let after = after.ok_or_else(missing)?;
             // With a `binlog_row_image` other than FULL, the after image omits unchanged columns.
-            let after = match before.as_ref().filter(|before| !have_same_keys(before, &after, are_in_order, events)) {
+            let after = match before
+                .as_ref()
+                .filter(|before| !have_same_keys(before, &after, are_in_order, events))
+            {
                 Some(before) => Image::merged(before.clone(), after),
                 None => whole(after),
             };
@@ -176,7 +228,12 @@ fn row_images(
     }
 }
 
-fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Events<'_, '_, '_>) -> bool {
+fn have_same_keys(
+    one: &Cells,
+    other: &Cells,
+    are_in_order: bool,
+    events: &Events<'_, '_, '_>,
+) -> bool {
     if are_in_order {
         return one.len() == other.len();
     }
@@ -185,15 +242,26 @@ fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Event
 }
 
 /// Reads the consecutive columns of an image into cells; `start` is the predecessor of the first.
-fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<ImageEnd> {
+fn image<'a>(
+    row: &mut Reader<'a>,
+    image: Tag,
+    start: ColumnId,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Result<ImageEnd> {
     let first = context.events.cells.len();
-    let mut end = ImageEnd { column: start, is_exact: true, is_present: false };
+    let mut end = ImageEnd {
+        column: start,
+        is_exact: true,
+        is_present: false,
+    };
     loop {
         if let Some(id) = read_usual(row, end.column, context) {
             (end.column, end.is_present) = (id, true);
             continue;
         }
-        let Some(column) = row.repeated(image)? else { break };
+        let Some(column) = row.repeated(image)? else {
+            break;
+        };
         end.is_present = true;
         match read_cached(column, end.column, context) {
             Some(id) => end.column = id,
@@ -207,7 +275,11 @@ fn image<'a>(row: &mut Reader<'a>, image: Tag, start: ColumnId, context: &mut En
 
 /// Reads a row's next field, if it is the cached successor of `previous` with a usual value.
 #[inline(always)]
-fn read_usual<'a>(row: &mut Reader<'a>, previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+fn read_usual<'a>(
+    row: &mut Reader<'a>,
+    previous: ColumnId,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let (text, rest) = cached.usual_value(row.rest())?;
     if cached.is_requested {
@@ -219,12 +291,22 @@ fn read_usual<'a>(row: &mut Reader<'a>, previous: ColumnId, context: &mut EntryC
 
 /// Reads a column that equals the cached successor of `previous`, except for its value.
 #[inline(never)]
-fn read_cached<'a>(column: Reader<'a>, previous: ColumnId, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Option<ColumnId> {
+fn read_cached<'a>(
+    column: Reader<'a>,
+    previous: ColumnId,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let (varying, suffix_length) = cached.varying_part(column.rest())?;
     let value = parse_varying(varying)?;
     if cached.is_requested {
-        let text = |value: &[u8]| text_at(context.message, column.end() - suffix_length - value.len(), value.len());
+        let text = |value: &[u8]| {
+            text_at(
+                context.message,
+                column.end() - suffix_length - value.len(),
+                value.len(),
+            )
+        };
         let value = value.map_or(Some(Value::Null), text)?;
         context.events.cells.push((cached.key, value));
     }
@@ -236,7 +318,9 @@ fn read_cached<'a>(column: Reader<'a>, previous: ColumnId, context: &mut EntryCo
 fn text_at(message: &[u8], at: usize, length: usize) -> Option<Value<'_>> {
     match ShortText::of(message, at, length) {
         Some(text) => short_value(text),
-        None => Some(message.get(at..)?.get(..length)?).filter(|text| is_utf8(text)).map(Value::Plain),
+        None => Some(message.get(at..)?.get(..length)?)
+            .filter(|text| is_utf8(text))
+            .map(Value::Plain),
     }
 }
 
@@ -269,7 +353,9 @@ fn parse_varying(bytes: &[u8]) -> Option<Option<&[u8]>> {
 fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = match bytes {
         [length @ 0..0x80, rest @ ..] => (usize::from(*length), rest),
-        [low, high @ 0..0x80, rest @ ..] => (usize::from(*high) << 7 | usize::from(*low & 0x7F), rest),
+        [low, high @ 0..0x80, rest @ ..] => {
+            (usize::from(*high) << 7 | usize::from(*low & 0x7F), rest)
+        }
         _ => {
             let mut reader = Reader::new(bytes);
             (usize::try_from(reader.varint().ok()?).ok()?, reader.rest())
@@ -280,10 +366,21 @@ fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads a column field by field.
 #[inline(never)]
-fn read_uncached<'a>(column: Reader<'a>, image: Tag, end: &mut ImageEnd, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn read_uncached<'a>(
+    column: Reader<'a>,
+    image: Tag,
+    end: &mut ImageEnd,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Result<()> {
     let column = Column::read(column)?;
-    let key = context.events.keys.plain(column.name, context.columns.key(end.column));
-    let (is_requested, place) = (context.events.wants_cell(key), context.events.keys.column(key));
+    let key = context
+        .events
+        .keys
+        .plain(column.name, context.columns.key(end.column));
+    let (is_requested, place) = (
+        context.events.wants_cell(key),
+        context.events.keys.column(key),
+    );
     if is_requested {
         context.events.cells.push((key, column.value()?));
     }
@@ -295,7 +392,11 @@ fn read_uncached<'a>(column: Reader<'a>, image: Tag, end: &mut ImageEnd, context
             context.columns.count_inexact();
             id
         }
-        _ => context.columns.add(CachedColumn::new(key, is_requested, image, column.affixes), place, previous),
+        _ => context.columns.add(
+            CachedColumn::new(key, is_requested, image, column.affixes),
+            place,
+            previous,
+        ),
     };
     Ok(())
 }
@@ -315,7 +416,15 @@ struct Column<'a> {
 impl<'a> Column<'a> {
     fn read(message: Reader<'a>) -> Result<Self> {
         let nothing = Reader::new(&[]);
-        let mut found = Column { name: "", jdbc_type: 0, is_key: false, is_null: false, value: nothing, mysql_type: "", affixes: None };
+        let mut found = Column {
+            name: "",
+            jdbc_type: 0,
+            is_key: false,
+            is_null: false,
+            value: nothing,
+            mysql_type: "",
+            affixes: None,
+        };
         let mut span = VaryingSpan::default();
         let mut at = message.at();
         message.fields(column::KNOWN, |tag, reader| {
@@ -343,7 +452,10 @@ impl<'a> Column<'a> {
         if self.is_null {
             return Ok(Value::Null);
         }
-        self.value.as_utf8().map(Value::Plain).map_err(|fault| fault.within("value").within(self.name))
+        self.value
+            .as_utf8()
+            .map(Value::Plain)
+            .map_err(|fault| fault.within("value").within(self.name))
     }
 }
 
@@ -385,14 +497,25 @@ impl<'a> LastRow<'a> {
         are_in_order: bool,
         context: &mut EntryContext<'_, '_, 'a, '_, '_>,
     ) -> Result<ChunkMetadata<'a>> {
-        let (before, after) =
-            (context.events.image(images, images.len().wrapping_sub(2)), context.events.image(images, images.len().wrapping_sub(1)));
-        let images_differ = |(before, after): (Cells, Cells)| !have_same_keys(&before, &after, are_in_order, context.events);
+        let (before, after) = (
+            context.events.image(images, images.len().wrapping_sub(2)),
+            context.events.image(images, images.len().wrapping_sub(1)),
+        );
+        let images_differ = |(before, after): (Cells, Cells)| {
+            !have_same_keys(&before, &after, are_in_order, context.events)
+        };
         let needs_both = before.zip(after).is_some_and(images_differ);
-        let (image, end) =
-            if self.after.is_present { (row_data::afterColumns, self.after) } else { (row_data::beforeColumns, self.before) };
+        let (image, end) = if self.after.is_present {
+            (row_data::afterColumns, self.after)
+        } else {
+            (row_data::beforeColumns, self.before)
+        };
         if needs_both {
-            let metadata = read_metadata(self.row, &[row_data::beforeColumns, row_data::afterColumns], context.events)?;
+            let metadata = read_metadata(
+                self.row,
+                &[row_data::beforeColumns, row_data::afterColumns],
+                context.events,
+            )?;
             return Ok(metadata.in_chunk(context.events));
         }
         if let (true, Some(metadata)) = (end.is_exact, context.columns.row_metadata(end.column)) {
@@ -408,7 +531,11 @@ impl<'a> LastRow<'a> {
 }
 
 /// Reads the primary key, declared types and JDBC types of a row's columns, without duplicate names.
-fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_, '_>) -> Result<RowMetadata> {
+fn read_metadata<'a>(
+    row: Reader<'a>,
+    images: &[Tag],
+    events: &mut Events<'a, '_, '_>,
+) -> Result<RowMetadata> {
     let (mut seen, mut key, mut primary_key) = (HashSet::new(), NameId::START, Vec::new());
     let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.needs.jdbc_types);
     events.types.start();
@@ -419,7 +546,9 @@ fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_
         let column = Column::read(reader.bytes()?)?;
         key = events.keys.plain(column.name, key);
         if events.needs.types {
-            events.types.declare(key, events.keys.column(key), column.mysql_type);
+            events
+                .types
+                .declare(key, events.keys.column(key), column.mysql_type);
         }
         if seen.insert(key) {
             if wants_jdbc_types {
@@ -435,6 +564,13 @@ fn read_metadata<'a>(row: Reader<'a>, images: &[Tag], events: &mut Events<'a, '_
         Ok(())
     })?;
     jdbc_types.push('}');
-    let types = events.needs.types.then(|| events.types.finish(&[], key.index()));
-    Ok(RowMetadata { types, primary_key, jdbc_types })
+    let types = events
+        .needs
+        .types
+        .then(|| events.types.finish(&[], key.index()));
+    Ok(RowMetadata {
+        types,
+        primary_key,
+        jdbc_types,
+    })
 }

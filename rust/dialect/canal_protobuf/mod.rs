@@ -24,8 +24,9 @@ use std::borrow::Cow;
 pub(super) use column_cache::ColumnCache;
 use columns::Change;
 use proto::{
-    COMPRESSIONS, ENTRY_TYPES, EVENT_TYPES, GTID_LOG, HEARTBEAT, NONE, PACKET_ACK, PACKET_MESSAGES, PACKET_TYPES, ROW_DATA, SOURCE_TYPES,
-    TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry, enum_name, header, is_canal, packet, pair, transaction,
+    COMPRESSIONS, ENTRY_TYPES, EVENT_TYPES, GTID_LOG, HEARTBEAT, NONE, PACKET_ACK, PACKET_MESSAGES,
+    PACKET_TYPES, ROW_DATA, SOURCE_TYPES, TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry,
+    enum_name, header, is_canal, packet, pair, transaction,
 };
 
 use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
@@ -50,9 +51,19 @@ pub(super) const DIALECT: Dialect = Dialect {
 const NAME: &str = "canal-protobuf";
 
 /// Alibaba canal: declared types are the DDL's text.
-static CANAL: Quirks = Quirks { dialect: NAME, declares_lengths: true, format: ValueFormat::Text, quoting: Quoting::Backticks };
+static CANAL: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: true,
+    format: ValueFormat::Text,
+    quoting: Quoting::Backticks,
+};
 /// TiCDC omits the parameters of types.
-static TIDB: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Text, quoting: Quoting::None };
+static TIDB: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Text,
+    quoting: Quoting::None,
+};
 
 /// Limit of entries in one message: far more than canal's own buffer holds.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -66,12 +77,22 @@ struct EntryContext<'c, 'r, 'a, 's, 'k> {
     columns: &'c mut ColumnCache,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+fn read<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
     if bytes.is_empty() {
         return Err(Fault::new(Kind::Syntax, "the message is empty").at(0));
     }
     let message = Reader::new(bytes);
-    let context = &mut EntryContext { reading, events, message: bytes, columns: &mut caches.kept.canal_protobuf };
+    let context = &mut EntryContext {
+        reading,
+        events,
+        message: bytes,
+        columns: &mut caches.kept.canal_protobuf,
+    };
     match message_type(message)? {
         MessageType::Packet => packet(message, context),
         MessageType::Messages => messages(message, context),
@@ -94,11 +115,17 @@ fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
             entry::header => return Ok(MessageType::Entry),
             batch::messages => return Ok(MessageType::Messages),
             batch::batch_id => has_batch = true,
-            packet::version | packet::r#type | packet::compression | packet::body => return Ok(MessageType::Packet),
+            packet::version | packet::r#type | packet::compression | packet::body => {
+                return Ok(MessageType::Packet);
+            }
             _ => {}
         }
     }
-    if has_batch { Ok(MessageType::Messages) } else { Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0)) }
+    if has_batch {
+        Ok(MessageType::Messages)
+    } else {
+        Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0))
+    }
 }
 
 fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
@@ -114,10 +141,21 @@ fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_
     })?;
     let body = body.unwrap_or(Reader::new(&[]));
     match kind {
-        PACKET_MESSAGES if compression <= NONE => messages(body, context).map_err(|fault| fault.within("body")),
-        PACKET_MESSAGES => Err(envelope_fault("compression", format!("{} is not supported", enum_name(&COMPRESSIONS, compression)))),
+        PACKET_MESSAGES if compression <= NONE => {
+            messages(body, context).map_err(|fault| fault.within("body"))
+        }
+        PACKET_MESSAGES => Err(envelope_fault(
+            "compression",
+            format!("{} is not supported", enum_name(&COMPRESSIONS, compression)),
+        )),
         PACKET_ACK => Err(ack(body)),
-        other => Err(envelope_fault("type", format!("expected MESSAGES, found {}", enum_name(&PACKET_TYPES, other)))),
+        other => Err(envelope_fault(
+            "type",
+            format!(
+                "expected MESSAGES, found {}",
+                enum_name(&PACKET_TYPES, other)
+            ),
+        )),
     }
 }
 
@@ -146,7 +184,14 @@ fn ack(body: Reader<'_>) -> Fault {
         Ok(())
     });
     match read {
-        Ok(()) => envelope_fault("type", format!("expected MESSAGES, found an ACK with error code {}: {}", code as i32, excerpt(text))),
+        Ok(()) => envelope_fault(
+            "type",
+            format!(
+                "expected MESSAGES, found an ACK with error code {}: {}",
+                code as i32,
+                excerpt(text)
+            ),
+        ),
         Err(fault) => fault.within("body"),
     }
 }
@@ -165,7 +210,11 @@ fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, 
             _ => reader.skip(tag, batch::KNOWN)?,
         }
         if entries > MAX_ENTRIES {
-            return Err(Fault::new(Kind::Size, format!("more than {MAX_ENTRIES} entries in one message")).at(reader.at()));
+            return Err(Fault::new(
+                Kind::Size,
+                format!("more than {MAX_ENTRIES} entries in one message"),
+            )
+            .at(reader.at()));
         }
         Ok(())
     })?;
@@ -176,13 +225,23 @@ fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, 
         let envelope = context.events.envelope(envelope)?;
         context.events.row(Op::Other, envelope, None, None);
     }
-    for envelope in context.events.envelopes.get_mut(first..).into_iter().flatten() {
+    for envelope in context
+        .events
+        .envelopes
+        .get_mut(first..)
+        .into_iter()
+        .flatten()
+    {
         envelope.source.message_id = batch;
     }
     Ok(())
 }
 
-fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn entry<'a>(
+    message: Reader<'a>,
+    last: &mut LastTexts<'a>,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Result<()> {
     let mut rest = message;
     // A fault gets its path below.
     let (mut header, mut kind, mut content) = usual_entry(&mut rest).unwrap_or_else(|_| {
@@ -200,14 +259,24 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
     })?;
     // Read in place: copies of it cost as much as its fields.
     let empty = Reader::new(&[]);
-    let (message, content, mut header) = (header.unwrap_or(empty), content.unwrap_or(empty), Header::default());
-    header.read(message, last).map_err(|fault| fault.within("header"))?;
+    let (message, content, mut header) = (
+        header.unwrap_or(empty),
+        content.unwrap_or(empty),
+        Header::default(),
+    );
+    header
+        .read(message, last)
+        .map_err(|fault| fault.within("header"))?;
     let read = match kind {
         0 | ROW_DATA => Change::new(&mut header, context).read(content, context),
         TRANSACTION_BEGIN | TRANSACTION_END => transaction(content, kind, &header, context),
         GTID_LOG => gtid(content, header, context),
         _ => {
-            let op = if kind == HEARTBEAT { Op::Heartbeat } else { Op::Other };
+            let op = if kind == HEARTBEAT {
+                Op::Heartbeat
+            } else {
+                Op::Other
+            };
             header.emit(op, kind, None, context)
         }
     };
@@ -216,15 +285,32 @@ fn entry<'a>(message: Reader<'a>, last: &mut LastTexts<'a>, context: &mut EntryC
 
 /// Reads an entry's header, type and content in the usual order: see [`Header::read_usual`].
 #[inline(always)]
-fn usual_entry<'a>(fields: &mut Reader<'a>) -> Result<(Option<Reader<'a>>, u64, Option<Reader<'a>>)> {
-    let header = fields.eat(entry::header).then(|| fields.bytes()).transpose()?;
-    let kind = if fields.eat(entry::entryType) { fields.varint()? } else { ROW_DATA };
-    let content = fields.eat(entry::storeValue).then(|| fields.bytes()).transpose()?;
+fn usual_entry<'a>(
+    fields: &mut Reader<'a>,
+) -> Result<(Option<Reader<'a>>, u64, Option<Reader<'a>>)> {
+    let header = fields
+        .eat(entry::header)
+        .then(|| fields.bytes())
+        .transpose()?;
+    let kind = if fields.eat(entry::entryType) {
+        fields.varint()?
+    } else {
+        ROW_DATA
+    };
+    let content = fields
+        .eat(entry::storeValue)
+        .then(|| fields.bytes())
+        .transpose()?;
     Ok((header, kind, content))
 }
 
 /// Reads the begin or end of a transaction.
-fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn transaction<'a>(
+    content: Reader<'a>,
+    kind: u64,
+    header: &Header<'a>,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Result<()> {
     let (mut id, mut xa) = (None, Xa::default());
     content.fields(transaction::KNOWN, |tag, reader| {
         match tag {
@@ -244,7 +330,11 @@ fn transaction<'a>(content: Reader<'a>, kind: u64, header: &Header<'a>, context:
 }
 
 /// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
-fn gtid<'a>(content: Reader<'a>, mut header: Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn gtid<'a>(
+    content: Reader<'a>,
+    mut header: Header<'a>,
+    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+) -> Result<()> {
     if let (b"gtid", gtid) = pair(content)? {
         header.gtid = gtid.as_text()?;
     }
@@ -348,7 +438,9 @@ impl<'a> Header<'a> {
                 header::serverId => self.server_id = Some(reader.varint()? as i64),
                 header::executeTime => self.event_time = micros(reader.varint()?),
                 header::sourceType => self.source_type = reader.varint()?,
-                header::schemaName => self.database = cached_text(reader.bytes()?, &mut last.database)?,
+                header::schemaName => {
+                    self.database = cached_text(reader.bytes()?, &mut last.database)?
+                }
                 header::tableName => self.table = cached_text(reader.bytes()?, &mut last.table)?,
                 header::eventType => self.event_type = event_type(reader.varint()?),
                 header::props => current_gtid = last.gtid(reader.bytes()?)?.unwrap_or(current_gtid),
@@ -366,16 +458,31 @@ impl<'a> Header<'a> {
     /// Reads fields in the usual order, whose branches a processor predicts: in place of a jump for each.
     #[inline(always)]
     fn read_usual(&mut self, fields: &mut Reader<'a>, last: &mut LastTexts<'a>) -> Result<()> {
-        self.version = fields.eat(header::version).then(|| fields.varint()).transpose()?;
+        self.version = fields
+            .eat(header::version)
+            .then(|| fields.varint())
+            .transpose()?;
         if fields.eat(header::logfileName) {
             self.file = cached_text(fields.bytes()?, &mut last.file)?;
         }
-        self.position = fields.eat(header::logfileOffset).then(|| fields.varint()).transpose()?.map(|at| at as i64);
-        self.server_id = fields.eat(header::serverId).then(|| fields.varint()).transpose()?.map(|id| id as i64);
+        self.position = fields
+            .eat(header::logfileOffset)
+            .then(|| fields.varint())
+            .transpose()?
+            .map(|at| at as i64);
+        self.server_id = fields
+            .eat(header::serverId)
+            .then(|| fields.varint())
+            .transpose()?
+            .map(|id| id as i64);
         if fields.eat(header::serverenCode) {
             fields.bytes()?;
         }
-        self.event_time = fields.eat(header::executeTime).then(|| fields.varint()).transpose()?.and_then(micros);
+        self.event_time = fields
+            .eat(header::executeTime)
+            .then(|| fields.varint())
+            .transpose()?
+            .and_then(micros);
         if fields.eat(header::sourceType) {
             self.source_type = fields.varint()?;
         }
@@ -388,7 +495,11 @@ impl<'a> Header<'a> {
         if fields.eat(header::eventLength) {
             fields.varint()?;
         }
-        self.event_type = fields.eat(header::eventType).then(|| fields.varint()).transpose()?.and_then(event_type);
+        self.event_type = fields
+            .eat(header::eventType)
+            .then(|| fields.varint())
+            .transpose()?
+            .and_then(event_type);
         Ok(())
     }
 
@@ -402,7 +513,11 @@ impl<'a> Header<'a> {
         set: impl FnOnce(&mut Envelope<'a>),
     ) -> Result<usize> {
         // TiCDC has no binlog file.
-        let quirks = if self.file.is_empty() { &TIDB } else { context.reading.quirks };
+        let quirks = if self.file.is_empty() {
+            &TIDB
+        } else {
+            context.reading.quirks
+        };
         if let Some(envelope) = context.events.new_envelope(quirks) {
             envelope.source.event_time = self.event_time;
             envelope.source.operation = Some(operation);
@@ -421,8 +536,17 @@ impl<'a> Header<'a> {
     }
 
     /// Emits the row of an entry that is not a row change.
-    fn emit(&self, op: Op, kind: u64, transaction: Option<&'a str>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-        let operation = self.event_type.map_or_else(|| enum_name(&ENTRY_TYPES, kind), |event| enum_name(&EVENT_TYPES, event));
+    fn emit(
+        &self,
+        op: Op,
+        kind: u64,
+        transaction: Option<&'a str>,
+        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    ) -> Result<()> {
+        let operation = self.event_type.map_or_else(
+            || enum_name(&ENTRY_TYPES, kind),
+            |event| enum_name(&EVENT_TYPES, event),
+        );
         let envelope = self.envelope(operation, transaction, context, |envelope| {
             for name in [&mut envelope.database, &mut envelope.table] {
                 *name = name.take().filter(|name| !name.is_empty());
@@ -444,7 +568,11 @@ fn not_empty(text: &str) -> Option<Cow<'_, str>> {
 
 /// Returns the protocol's version, which is 1 in all known messages.
 fn version(number: u64) -> Cow<'static, str> {
-    if number == 1 { "1".into() } else { number.to_string().into() }
+    if number == 1 {
+        "1".into()
+    } else {
+        number.to_string().into()
+    }
 }
 
 /// Converts milliseconds; 0 means unset.

@@ -132,7 +132,14 @@ pub const COMPRESSIONS: [&str; 5] = ["COMPRESSIONCOMPATIBLEPROTO2", "NONE", "ZLI
 pub const NONE: u64 = 1;
 
 /// Names of entry types; the first means unset.
-pub const ENTRY_TYPES: [&str; 6] = ["ENTRYTYPECOMPATIBLEPROTO2", "TRANSACTIONBEGIN", "ROWDATA", "TRANSACTIONEND", "HEARTBEAT", "GTIDLOG"];
+pub const ENTRY_TYPES: [&str; 6] = [
+    "ENTRYTYPECOMPATIBLEPROTO2",
+    "TRANSACTIONBEGIN",
+    "ROWDATA",
+    "TRANSACTIONEND",
+    "HEARTBEAT",
+    "GTIDLOG",
+];
 pub const TRANSACTION_BEGIN: u64 = 1;
 pub const ROW_DATA: u64 = 2;
 pub const TRANSACTION_END: u64 = 3;
@@ -165,7 +172,9 @@ pub const SOURCE_TYPES: [&str; 4] = ["mysql", "oracle", "mysql", "postgresql"];
 
 /// Returns the name of an enum's number, or the number as text.
 pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
-    names.get(usize::try_from(number).unwrap_or(usize::MAX)).map_or_else(|| number.to_string().into(), |name| (*name).into())
+    names
+        .get(usize::try_from(number).unwrap_or(usize::MAX))
+        .map_or_else(|| number.to_string().into(), |name| (*name).into())
 }
 
 /// Whether the bytes are one of canal's messages: known fields with the expected wire types only, down to the first entry and its

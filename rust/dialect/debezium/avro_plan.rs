@@ -107,7 +107,11 @@ impl EnvelopeMember {
     pub fn is_of_source(self) -> bool {
         matches!(
             self,
-            EnvelopeMember::Version | EnvelopeMember::ServerId | EnvelopeMember::Gtid | EnvelopeMember::File | EnvelopeMember::Position
+            EnvelopeMember::Version
+                | EnvelopeMember::ServerId
+                | EnvelopeMember::Gtid
+                | EnvelopeMember::File
+                | EnvelopeMember::Position
         )
     }
 }
@@ -162,10 +166,19 @@ impl WriterSchema {
     pub fn compile(text: &str, references: &[String]) -> Result<Self, String> {
         let (schemas, root) = Schemas::parse_annotated(text, references)?;
         let fields = schemas.fields(&root).unwrap_or_default();
-        let names = fields.iter().map(|field| field.name.clone()).filter(|name| name != ROUTED_FROM).collect();
+        let names = fields
+            .iter()
+            .map(|field| field.name.clone())
+            .filter(|name| name != ROUTED_FROM)
+            .collect();
         let message = MessagePlan::compile(&schemas, &root);
         let key = FlatPlan::of_key(&schemas, &root).unwrap_or_default();
-        Ok(WriterSchema { schemas, message, key, names })
+        Ok(WriterSchema {
+            schemas,
+            message,
+            key,
+            names,
+        })
     }
 
     /// Whether TiCDC wrote it.
@@ -178,21 +191,46 @@ impl MessagePlan {
     fn compile(schemas: &Schemas, root: &Schema) -> Result<Self, String> {
         let fields = schemas.fields(root).ok_or("is not a record")?;
         let name = name_of(schemas, root);
-        let is_tidb = fields.iter().any(|field| connect_schema(schemas, field).tidb_type().is_some());
+        let is_tidb = fields
+            .iter()
+            .any(|field| connect_schema(schemas, field).tidb_type().is_some());
         if is_tidb || is_flat(schemas, fields, name) {
-            let row = RecordPlan::compile(schemas, fields, Some(if is_tidb { ticdc_rows::added } else { |name, _| added(name) }))?;
-            let (database, table) = if is_tidb { ticdc_rows::names_of(name) } else { names_of(name, VALUE) };
-            return Ok(MessagePlan::Flat(FlatPlan { row, is_tidb, database, table }));
+            let row = RecordPlan::compile(
+                schemas,
+                fields,
+                Some(if is_tidb {
+                    ticdc_rows::added
+                } else {
+                    |name, _| added(name)
+                }),
+            )?;
+            let (database, table) = if is_tidb {
+                ticdc_rows::names_of(name)
+            } else {
+                names_of(name, VALUE)
+            };
+            return Ok(MessagePlan::Flat(FlatPlan {
+                row,
+                is_tidb,
+                database,
+                table,
+            }));
         }
         let steps = steps(schemas, fields, "")?;
         let is_other = |step: &Step| matches!(step.action, Action::Skip);
-        Ok(MessagePlan::Envelope(EnvelopePlan { has_others: steps.iter().any(is_other), steps }))
+        Ok(MessagePlan::Envelope(EnvelopePlan {
+            has_others: steps.iter().any(is_other),
+            steps,
+        }))
     }
 }
 
 /// Whether a record is a row without an envelope: by its name, or by a field that the flattening added.
 fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
-    let is_image = |field: &Field| matches!(field.name.as_str(), "before" | "after") && record_branch(schemas, &field.schema).is_some();
+    let is_image = |field: &Field| {
+        matches!(field.name.as_str(), "before" | "after")
+            && record_branch(schemas, &field.schema).is_some()
+    };
     if fields.iter().any(is_image) || name.starts_with("io.debezium.connector.") {
         return false;
     }
@@ -206,13 +244,25 @@ const KEY: &str = ".Key";
 impl FlatPlan {
     /// The columns of a key, whose schema is called `server.database.table.Key`.
     fn of_key(schemas: &Schemas, root: &Schema) -> Result<Option<Self>, String> {
-        let (name, fields) = (name_of(schemas, root), schemas.fields(root).unwrap_or_default());
+        let (name, fields) = (
+            name_of(schemas, root),
+            schemas.fields(root).unwrap_or_default(),
+        );
         if !name.ends_with(KEY) || fields.is_empty() {
             return Ok(None);
         }
-        let row = RecordPlan::compile(schemas, fields, Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))))?;
+        let row = RecordPlan::compile(
+            schemas,
+            fields,
+            Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))),
+        )?;
         let (database, table) = names_of(name, KEY);
-        Ok(Some(FlatPlan { row, is_tidb: false, database, table }))
+        Ok(Some(FlatPlan {
+            row,
+            is_tidb: false,
+            database,
+            table,
+        }))
     }
 }
 
@@ -220,7 +270,9 @@ impl FlatPlan {
 fn name_of<'s>(schemas: &'s Schemas, root: &Schema) -> &'s str {
     let named = schemas.named(root);
     let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
-    connect_name.or(named.map(|named| named.full_name.as_str())).unwrap_or_default()
+    connect_name
+        .or(named.map(|named| named.full_name.as_str()))
+        .unwrap_or_default()
 }
 
 /// Returns the database and the table in the name of a schema: `server.database.table.Value`.
@@ -244,7 +296,11 @@ fn steps(schemas: &Schemas, fields: &[Field], parent: &str) -> Result<Vec<Step>,
     let step = |field: &Field| {
         let path = format!("{parent}{}", field.name);
         let action = action(schemas, &path, field).map_err(|what| format!("{path} {what}"))?;
-        Ok(Step { name: field.name.clone(), schema: field.schema.clone(), action })
+        Ok(Step {
+            name: field.name.clone(),
+            schema: field.schema.clone(),
+            action,
+        })
     };
     fields.iter().map(step).collect()
 }
@@ -253,10 +309,15 @@ fn action(schemas: &Schemas, path: &str, field: &Field) -> Result<Action, String
     Ok(match path {
         "before" => Action::Image(Side::Before, image(schemas, &field.schema)?),
         "after" => Action::Image(Side::After, image(schemas, &field.schema)?),
-        "source" | "transaction" => Action::Record(record(schemas, &field.schema, &format!("{path}."))?),
+        "source" | "transaction" => {
+            Action::Record(record(schemas, &field.schema, &format!("{path}."))?)
+        }
         "tableChanges" => Action::TableChanges,
         path => match MEMBERS.iter().find(|(name, _)| *name == path) {
-            Some((_, member)) => Action::Member(*member, Choice::compile(&field.schema, |branch| scalar(schemas, branch))?),
+            Some((_, member)) => Action::Member(
+                *member,
+                Choice::compile(&field.schema, |branch| scalar(schemas, branch))?,
+            ),
             None => Action::Skip,
         },
     })
@@ -270,37 +331,73 @@ fn scalar(schemas: &Schemas, schema: &Schema) -> Result<ValueReader, String> {
 }
 
 fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RecordPlan>>, String> {
-    let image = Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
-        (Schema::Null, _) => Ok(None),
-        (_, Some(fields)) => RecordPlan::compile(schemas, fields, None).map(Some),
-        _ => Err("is not a record".to_owned()),
+    let image = Choice::compile(schema, |branch| {
+        match (branch.plain(), schemas.fields(branch)) {
+            (Schema::Null, _) => Ok(None),
+            (_, Some(fields)) => RecordPlan::compile(schemas, fields, None).map(Some),
+            _ => Err("is not a record".to_owned()),
+        }
     })?;
-    if image.branches().iter().flatten().count() > 1 { Err("has several kinds of rows".into()) } else { Ok(image) }
+    if image.branches().iter().flatten().count() > 1 {
+        Err("has several kinds of rows".into())
+    } else {
+        Ok(image)
+    }
 }
 
-fn record(schemas: &Schemas, schema: &Schema, parent: &str) -> Result<Choice<Option<Vec<Step>>>, String> {
-    Choice::compile(schema, |branch| match (branch.plain(), schemas.fields(branch)) {
-        (Schema::Null, _) => Ok(None),
-        (_, Some(fields)) => steps(schemas, fields, parent).map(Some),
-        _ => Err("is not a record".into()),
+fn record(
+    schemas: &Schemas,
+    schema: &Schema,
+    parent: &str,
+) -> Result<Choice<Option<Vec<Step>>>, String> {
+    Choice::compile(schema, |branch| {
+        match (branch.plain(), schemas.fields(branch)) {
+            (Schema::Null, _) => Ok(None),
+            (_, Some(fields)) => steps(schemas, fields, parent).map(Some),
+            _ => Err("is not a record".into()),
+        }
     })
 }
 
 impl RecordPlan {
     /// `added` says which fields of a flat row are not columns.
-    fn compile(schemas: &Schemas, fields: &[Field], added: Option<FindAdded>) -> Result<Self, String> {
-        let fields = fields.iter().map(|field| RowField::compile(schemas, field, added));
-        Ok(RecordPlan { fields: fields.collect::<Result<_, _>>()? })
+    fn compile(
+        schemas: &Schemas,
+        fields: &[Field],
+        added: Option<FindAdded>,
+    ) -> Result<Self, String> {
+        let fields = fields
+            .iter()
+            .map(|field| RowField::compile(schemas, field, added));
+        Ok(RecordPlan {
+            fields: fields.collect::<Result<_, _>>()?,
+        })
     }
 }
 
 impl RowField {
     fn compile(schemas: &Schemas, field: &Field, added: Option<FindAdded>) -> Result<Self, String> {
         let declared = connect_schema(schemas, field);
-        let reader =
-            Choice::compile(&field.schema, |branch| Ok(ValueReader::compile(schemas, branch, &connect_branch(schemas, field, branch))))?;
+        let reader = Choice::compile(&field.schema, |branch| {
+            Ok(ValueReader::compile(
+                schemas,
+                branch,
+                &connect_branch(schemas, field, branch),
+            ))
+        })?;
         let added = added.and_then(|added| added(&field.name, &declared));
-        let (name, schema, spelling) = (field.name.clone(), field.schema.clone(), declared.spelling());
-        Ok(RowField { name, schema, reader, declared, spelling, added })
+        let (name, schema, spelling) = (
+            field.name.clone(),
+            field.schema.clone(),
+            declared.spelling(),
+        );
+        Ok(RowField {
+            name,
+            schema,
+            reader,
+            declared,
+            spelling,
+            added,
+        })
     }
 }

@@ -86,21 +86,31 @@ impl ValueReader {
             _ => {}
         }
         match (plain, encoding) {
-            (Schema::Int | Schema::Long, Encoding::Days | Encoding::DateTime(_) | Encoding::Time(_) | Encoding::Instant(_)) => {
-                ValueReader::Epoch(encoding)
+            (
+                Schema::Int | Schema::Long,
+                Encoding::Days | Encoding::DateTime(_) | Encoding::Time(_) | Encoding::Instant(_),
+            ) => ValueReader::Epoch(encoding),
+            (Schema::Long, _) if declared.declared("", false).encoding == Encoding::Unsigned => {
+                ValueReader::Unsigned
             }
-            (Schema::Long, _) if declared.declared("", false).encoding == Encoding::Unsigned => ValueReader::Unsigned,
             (Schema::String, Encoding::Zoned) => ValueReader::Zoned,
             (Schema::String, Encoding::Iso) => ValueReader::Iso,
-            (Schema::Named(_), Encoding::VariableDecimal) => PairReader::compile(schemas, plain, ["scale", "value"])
-                .map_or_else(|| ValueReader::Json(plain.clone()), Self::VariableDecimal),
+            (Schema::Named(_), Encoding::VariableDecimal) => {
+                PairReader::compile(schemas, plain, ["scale", "value"])
+                    .map_or_else(|| ValueReader::Json(plain.clone()), Self::VariableDecimal)
+            }
             (Schema::Named(_), Encoding::Geometry) => {
                 let pair = PairReader::compile(schemas, plain, ["srid", "wkb"]);
-                pair.map_or_else(|| ValueReader::Json(plain.clone()), |pair| ValueReader::Geometry(pair, plain.clone()))
+                pair.map_or_else(
+                    || ValueReader::Json(plain.clone()),
+                    |pair| ValueReader::Geometry(pair, plain.clone()),
+                )
             }
             _ => match (bytes_layout(schemas, plain), encoding) {
                 (Some(layout), Encoding::Decimal(scale)) => ValueReader::Decimal(layout, scale),
-                (Some(layout), Encoding::DecimalWithoutScale) => ValueReader::DecimalWithoutScale(layout),
+                (Some(layout), Encoding::DecimalWithoutScale) => {
+                    ValueReader::DecimalWithoutScale(layout)
+                }
                 _ => ValueReader::plain(schemas, plain),
             },
         }
@@ -126,8 +136,16 @@ impl ValueReader {
 
     /// Reads a value. One that cannot be decoded is an error of its cell only.
     #[inline]
-    pub fn read<'a>(&self, reader: &mut Reader<'a>, context: ValueContext<'_, 'a>) -> Result<Value<'a>> {
-        let ValueContext { schemas, arena, is_typed } = context;
+    pub fn read<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        context: ValueContext<'_, 'a>,
+    ) -> Result<Value<'a>> {
+        let ValueContext {
+            schemas,
+            arena,
+            is_typed,
+        } = context;
         Ok(match self {
             ValueReader::Null => Value::Null,
             ValueReader::Boolean => Value::Bool(if reader.boolean()? { "true" } else { "false" }),
@@ -139,7 +157,14 @@ impl ValueReader {
             ValueReader::Text => Value::Text(reader.text()?),
             ValueReader::Zoned if is_typed => {
                 let text = reader.text()?;
-                zoned(Value::Text(text)).unwrap_or_else(|fault| unread(fault.kind(), &fault.into_parts().what, text.as_bytes(), arena))
+                zoned(Value::Text(text)).unwrap_or_else(|fault| {
+                    unread(
+                        fault.kind(),
+                        &fault.into_parts().what,
+                        text.as_bytes(),
+                        arena,
+                    )
+                })
             }
             ValueReader::Iso if is_typed => iso(Value::Text(reader.text()?), arena),
             ValueReader::Zoned | ValueReader::Iso => Value::Text(reader.text()?),
@@ -150,9 +175,12 @@ impl ValueReader {
             ValueReader::BigEndian(layout) => big_endian(layout.read(reader)?, arena),
             ValueReader::Bytes(layout) => Value::Bytes(layout.read(reader)?),
             ValueReader::Decimal(layout, scale) => decimal(layout.read(reader)?, *scale, arena),
-            ValueReader::DecimalWithoutScale(layout) => {
-                unread(Kind::Type, "a decimal cannot be read, as its schema has no scale", layout.read(reader)?, arena)
-            }
+            ValueReader::DecimalWithoutScale(layout) => unread(
+                Kind::Type,
+                "a decimal cannot be read, as its schema has no scale",
+                layout.read(reader)?,
+                arena,
+            ),
             ValueReader::VariableDecimal(pair) => {
                 let start = reader.at();
                 let pair = pair.read(reader, context)?;
@@ -163,7 +191,9 @@ impl ValueReader {
                 let pair = pair.read(reader, context)?;
                 geometry(pair, reader.since(start), arena)
             }
-            ValueReader::Json(schema) | ValueReader::Geometry(_, schema) => nested(&to_json(schemas, schema, reader)?, arena),
+            ValueReader::Json(schema) | ValueReader::Geometry(_, schema) => {
+                nested(&to_json(schemas, schema, reader)?, arena)
+            }
             ValueReader::Skip(schema) => schemas.skip(schema, reader).map(|()| Value::Null)?,
         })
     }
@@ -172,7 +202,11 @@ impl ValueReader {
 /// JSON text of a record, array or map; a union may also hold a scalar.
 fn nested<'a>(json: &str, arena: &'a Bump) -> Value<'a> {
     let text = arena.alloc_str(json);
-    if text.starts_with(['{', '[']) { Value::Nested(text) } else { Value::Text(text) }
+    if text.starts_with(['{', '[']) {
+        Value::Nested(text)
+    } else {
+        Value::Text(text)
+    }
 }
 
 fn bytes_layout(schemas: &Schemas, schema: &Schema) -> Option<BytesLayout> {
@@ -185,7 +219,11 @@ fn bytes_layout(schemas: &Schemas, schema: &Schema) -> Option<BytesLayout> {
 
 #[cold]
 fn unread<'a>(kind: Kind, why: &str, bytes: &'a [u8], arena: &'a Bump) -> Value<'a> {
-    Value::Unread(arena.alloc(Unread { kind, why: arena.alloc_str(why), bytes }))
+    Value::Unread(arena.alloc(Unread {
+        kind,
+        why: arena.alloc_str(why),
+        bytes,
+    }))
 }
 
 #[inline]
@@ -194,7 +232,12 @@ fn epoch<'a>(encoding: Encoding, reader: &mut Reader<'a>, arena: &'a Bump) -> Re
     let number = reader.long()?;
     Ok(match of_integer(encoding, number) {
         Some(value) => value,
-        None => unread(Kind::Range, &format!("{number} does not fit into {}", epoch_name(encoding)), reader.since(start), arena),
+        None => unread(
+            Kind::Range,
+            &format!("{number} does not fit into {}", epoch_name(encoding)),
+            reader.since(start),
+            arena,
+        ),
     })
 }
 
@@ -209,9 +252,16 @@ fn epoch_name(encoding: Encoding) -> &'static str {
 /// Decodes an unsigned integer of at most 64 bits.
 fn big_endian<'a>(bytes: &'a [u8], arena: &'a Bump) -> Value<'a> {
     if bytes.len() > size_of::<u64>() {
-        return unread(Kind::Range, "a bit of more than 8 bytes does not fit into 64 bits", bytes, arena);
+        return unread(
+            Kind::Range,
+            "a bit of more than 8 bytes does not fit into 64 bits",
+            bytes,
+            arena,
+        );
     }
-    let number = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    let number = bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte));
     Value::Number(arena.alloc_str(&number.to_string()))
 }
 
@@ -219,13 +269,19 @@ fn big_endian<'a>(bytes: &'a [u8], arena: &'a Bump) -> Value<'a> {
 #[inline]
 fn decimal<'a>(bytes: &'a [u8], scale: i32, arena: &'a Bump) -> Value<'a> {
     if let (1..=8, 0..=18) = (bytes.len(), scale) {
-        return Value::Scaled(i64::from_be_bytes(sign_extended(bytes)), scale.unsigned_abs());
+        return Value::Scaled(
+            i64::from_be_bytes(sign_extended(bytes)),
+            scale.unsigned_abs(),
+        );
     }
     match decimal_text(bytes, scale) {
         Ok(decimal) => Value::Number(arena.alloc_str(&decimal)),
         Err(ParseError::Type) => unread(Kind::Type, "a decimal of no bytes is none", bytes, arena),
         Err(ParseError::Range) => {
-            let why = format!("a decimal of {} bytes and scale {scale} does not fit into 256 bits", bytes.len());
+            let why = format!(
+                "a decimal of {} bytes and scale {scale} does not fit into 256 bits",
+                bytes.len()
+            );
             unread(Kind::Range, &why, bytes, arena)
         }
     }
@@ -233,8 +289,15 @@ fn decimal<'a>(bytes: &'a [u8], scale: i32, arena: &'a Bump) -> Value<'a> {
 
 fn variable_decimal<'a>(pair: [Value<'a>; 2], raw: &'a [u8], arena: &'a Bump) -> Value<'a> {
     match pair {
-        [Value::Scaled(scale, 0), Value::Bytes(bytes)] => decimal(bytes, i32::try_from(scale).unwrap_or(i32::MAX), arena),
-        _ => unread(Kind::Type, "a VariableScaleDecimal has no scale or no value", raw, arena),
+        [Value::Scaled(scale, 0), Value::Bytes(bytes)] => {
+            decimal(bytes, i32::try_from(scale).unwrap_or(i32::MAX), arena)
+        }
+        _ => unread(
+            Kind::Type,
+            "a VariableScaleDecimal has no scale or no value",
+            raw,
+            arena,
+        ),
     }
 }
 
@@ -263,15 +326,27 @@ impl PairReader {
         let field = |field: &Field| {
             let slot = names.iter().position(|name| *name == field.name);
             let reader = match slot {
-                Some(_) => Choice::compile(&field.schema, |branch| Ok(ValueReader::plain(schemas, branch))).ok()?,
+                Some(_) => Choice::compile(&field.schema, |branch| {
+                    Ok(ValueReader::plain(schemas, branch))
+                })
+                .ok()?,
                 None => Choice::Fixed(ValueReader::Skip(field.schema.clone())),
             };
             Some((slot, reader))
         };
-        schemas.fields(record)?.iter().map(field).collect::<Option<_>>().map(PairReader)
+        schemas
+            .fields(record)?
+            .iter()
+            .map(field)
+            .collect::<Option<_>>()
+            .map(PairReader)
     }
 
-    fn read<'a>(&self, reader: &mut Reader<'a>, context: ValueContext<'_, 'a>) -> Result<[Value<'a>; 2]> {
+    fn read<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        context: ValueContext<'_, 'a>,
+    ) -> Result<[Value<'a>; 2]> {
         let mut pair = [Value::Null; 2];
         for (slot, field) in &self.0 {
             let value = field.pick(reader)?.read(reader, context)?;
@@ -289,10 +364,14 @@ const UNKNOWN_PRECISION: u64 = 64;
 /// Returns Connect's schema of a column, from the attributes of its type: those of the union's first branch that is not null.
 pub(super) fn connect_schema(schemas: &Schemas, field: &Field) -> ConnectSchema {
     let branch = match field.schema.plain() {
-        Schema::Union(branches) => branches.iter().find(|branch| *branch.plain() != Schema::Null),
+        Schema::Union(branches) => branches
+            .iter()
+            .find(|branch| *branch.plain() != Schema::Null),
         other => Some(other).map(|_| &field.schema),
     };
-    branch.map_or_else(ConnectSchema::default, |branch| connect_branch(schemas, field, branch))
+    branch.map_or_else(ConnectSchema::default, |branch| {
+        connect_branch(schemas, field, branch)
+    })
 }
 
 /// Returns Connect's schema of one branch of a column's union.
@@ -305,7 +384,10 @@ pub(super) fn connect_branch(schemas: &Schemas, field: &Field, branch: &Schema) 
     ConnectSchema {
         tidb_type: None,
         kind: Some(connect_kind(schemas, branch.plain(), attributes).to_owned()),
-        name: attributes.connect_name.clone().or_else(|| attributes.logical_type.clone()),
+        name: attributes
+            .connect_name
+            .clone()
+            .or_else(|| attributes.logical_type.clone()),
         field: Some(field.name.clone()),
         fields: None,
         parameters: Some(parameters),
@@ -314,12 +396,16 @@ pub(super) fn connect_branch(schemas: &Schemas, field: &Field, branch: &Schema) 
 
 /// Avro says precision and scale of a decimal in attributes, Connect in parameters.
 fn add_decimal(attributes: &Attributes, parameters: &mut Parameters) {
-    let precision = attributes.precision.filter(|precision| *precision != UNKNOWN_PRECISION);
+    let precision = attributes
+        .precision
+        .filter(|precision| *precision != UNKNOWN_PRECISION);
     if let Some(scale) = attributes.scale {
         parameters.entry("scale").or_insert(scale.into());
     }
     if let Some(precision) = precision {
-        parameters.entry("connect.decimal.precision").or_insert(precision.into());
+        parameters
+            .entry("connect.decimal.precision")
+            .or_insert(precision.into());
     }
 }
 
@@ -347,7 +433,10 @@ pub(super) fn declared_type(column: &ConnectSchema, spelling: &str) -> DeclaredT
         return DeclaredType::parse(spelling);
     }
     let mut declared = column.declared(spelling, false);
-    if !matches!(declared.encoding, Encoding::Bits | Encoding::Geometry | Encoding::ZonedTime) {
+    if !matches!(
+        declared.encoding,
+        Encoding::Bits | Encoding::Geometry | Encoding::ZonedTime
+    ) {
         declared.encoding = Encoding::Plain;
     }
     declared

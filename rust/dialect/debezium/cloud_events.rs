@@ -28,5 +28,8 @@ const ATTRIBUTES: &[(&str, (&str, bool))] = &[
 
 /// The field of an envelope that an attribute is, and whether it is of `source`.
 pub(super) fn attribute(name: &str) -> Option<(&'static str, bool)> {
-    ATTRIBUTES.iter().find(|(attribute, _)| *attribute == name).map(|(_, field)| *field)
+    ATTRIBUTES
+        .iter()
+        .find(|(attribute, _)| *attribute == name)
+        .map(|(_, field)| *field)
 }

@@ -12,7 +12,10 @@ use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
 use crate::wire::json::Cursor;
 
 /// Reads the schema part, an object or null. Returns the block of types that it declares, if these are needed.
-pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '_>) -> Result<Option<usize>> {
+pub(super) fn schema_part(
+    cursor: &mut Cursor<'_>,
+    events: &mut Events<'_, '_, '_>,
+) -> Result<Option<usize>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| None);
     }
@@ -30,8 +33,16 @@ pub(super) fn schema_part(cursor: &mut Cursor<'_>, events: &mut Events<'_, '_, '
     if let (Err(_), true) = (&parsed, is_needed) {
         return Err(Fault::new(Kind::Envelope, "is not a schema of Kafka Connect").at(start));
     }
-    let block = parsed.as_ref().ok().filter(|_| is_needed).and_then(|schema| schema.declare(events));
-    events.types.schemas.add(text, block, parsed.ok().and_then(|schema| schema.row_name()));
+    let block = parsed
+        .as_ref()
+        .ok()
+        .filter(|_| is_needed)
+        .and_then(|schema| schema.declare(events));
+    events.types.schemas.add(
+        text,
+        block,
+        parsed.ok().and_then(|schema| schema.row_name()),
+    );
     Ok(block)
 }
 
@@ -60,8 +71,13 @@ impl Schema {
     /// Declares the columns of a row: those of `after` or `before`, or of the schema itself for a row without an envelope. The `data`
     /// of a CloudEvent is an envelope.
     fn declare(&self, events: &mut Events<'_, '_, '_>) -> Option<usize> {
-        let message = self.member("data").filter(|_| self.member("specversion").is_some()).unwrap_or(self);
-        let envelope_row = ["after", "before"].into_iter().find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
+        let message = self
+            .member("data")
+            .filter(|_| self.member("specversion").is_some())
+            .unwrap_or(self);
+        let envelope_row = ["after", "before"]
+            .into_iter()
+            .find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
         let columns = envelope_row.unwrap_or(message).fields.as_ref()?;
         // Flink CDC declares both rows and no `source`, or one without a connector, and its Bits are bytes.
         let has_connector = |source: &Schema| source.member("connector").is_some();
@@ -69,31 +85,51 @@ impl Schema {
         let is_flink = has_rows && !message.member("source").is_some_and(has_connector);
         // A flat row has fields that the flattening added.
         let is_added = |name: &str| added(name).is_some() || name == ROUTED_FROM;
-        let is_column = |column: &&Schema| envelope_row.is_some() || !is_added(column.field.as_deref().unwrap_or_default());
+        let is_column = |column: &&Schema| {
+            envelope_row.is_some() || !is_added(column.field.as_deref().unwrap_or_default())
+        };
         events.types.start();
         for column in columns.iter().filter(is_column) {
-            let key = events.keys.intern_plain(column.field.as_deref().unwrap_or_default());
+            let key = events
+                .keys
+                .intern_plain(column.field.as_deref().unwrap_or_default());
             let spelling = column.spelling();
             let cache_key = column.cache_key(&spelling, is_flink);
-            events.types.declare_as((key, events.keys.column(key)), NAME, &cache_key, || column.declared(&spelling, is_flink));
+            events
+                .types
+                .declare_as((key, events.keys.column(key)), NAME, &cache_key, || {
+                    column.declared(&spelling, is_flink)
+                });
         }
         Some(events.types.finish(&[], SCHEMA_HINT))
     }
 
     /// The member of a struct.
     fn member(&self, name: &str) -> Option<&Schema> {
-        self.fields.as_ref()?.iter().find(|field| field.field.as_deref() == Some(name))
+        self.fields
+            .as_ref()?
+            .iter()
+            .find(|field| field.field.as_deref() == Some(name))
     }
 
     /// The name of a row without an envelope: Debezium calls its schema `server.database.table.Value`, and that of its key the same with
     /// `Key`. More dots do not tell where the database begins.
     fn row_name(&self) -> Option<RowName> {
-        let path = [".Value", ".Key"].into_iter().find_map(|suffix| self.name().strip_suffix(suffix))?;
-        if self.kind() != "struct" || self.member("after").is_some_and(|after| after.fields.is_some()) {
+        let path = [".Value", ".Key"]
+            .into_iter()
+            .find_map(|suffix| self.name().strip_suffix(suffix))?;
+        if self.kind() != "struct"
+            || self
+                .member("after")
+                .is_some_and(|after| after.fields.is_some())
+        {
             return None;
         }
         Some(match path.split('.').collect::<Vec<_>>()[..] {
-            [_, database, table] => RowName { database: Some(database.into()), table: Some(table.into()) },
+            [_, database, table] => RowName {
+                database: Some(database.into()),
+                table: Some(table.into()),
+            },
             _ => RowName::default(),
         })
     }
@@ -115,7 +151,10 @@ impl Schema {
 
     /// The type of TiDB, where TiCDC wrote the schema.
     pub fn tidb_type(&self) -> Option<Cow<'_, str>> {
-        self.tidb_type.as_deref().map(Cow::Borrowed).or_else(|| self.parameter("tidb_type"))
+        self.tidb_type
+            .as_deref()
+            .map(Cow::Borrowed)
+            .or_else(|| self.parameter("tidb_type"))
     }
 
     /// The labels of an enum or set.
@@ -137,7 +176,10 @@ impl Schema {
         if let Some(tidb_type) = self.tidb_type() {
             return tidb_spelling(&tidb_type, self);
         }
-        let (length, scale) = (self.parameter("__debezium.source.column.length"), self.parameter("__debezium.source.column.scale"));
+        let (length, scale) = (
+            self.parameter("__debezium.source.column.length"),
+            self.parameter("__debezium.source.column.scale"),
+        );
         match (self.source_type(), length, scale) {
             (Some(word), Some(length), Some(scale)) => format!("{word}({length},{scale})"),
             (Some(word), Some(length), None) => format!("{word}({length})"),
@@ -149,24 +191,49 @@ impl Schema {
 
     /// Returns the cache key of the declared type: the spelling and everything else that determines it.
     pub fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
-        let parameters = ["scale", "connect.decimal.precision", "length", "allowed"].map(|name| self.parameter(name));
+        let parameters = ["scale", "connect.decimal.precision", "length", "allowed"]
+            .map(|name| self.parameter(name));
         // Debug quotes the texts, so no text can look like two.
-        format!("{:?}", (spelling, self.source_type(), self.kind(), self.name(), parameters, is_flink))
+        format!(
+            "{:?}",
+            (
+                spelling,
+                self.source_type(),
+                self.kind(),
+                self.name(),
+                parameters,
+                is_flink
+            )
+        )
     }
 
     /// Whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and VARBINARY so. No `bit(n)` is
     /// longer than 64.
     fn is_binary_as_bits(&self, is_flink: bool) -> bool {
         let is_length = |length: Cow<'_, str>| length.parse().is_ok_and(|length: u64| length <= 64);
-        self.name() == "io.debezium.data.Bits" && (is_flink || self.parameter("length").is_some_and(|length| !is_length(length)))
+        self.name() == "io.debezium.data.Bits"
+            && (is_flink
+                || self
+                    .parameter("length")
+                    .is_some_and(|length| !is_length(length)))
     }
 
     pub fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
-        let (family, encoding) = if self.is_binary_as_bits(is_flink) { (TypeFamily::Blob, Encoding::Base64) } else { self.encoding() };
-        let source_type = self.source_type().map(|word| DeclaredType::parse(&word.to_lowercase()));
+        let (family, encoding) = if self.is_binary_as_bits(is_flink) {
+            (TypeFamily::Blob, Encoding::Base64)
+        } else {
+            self.encoding()
+        };
+        let source_type = self
+            .source_type()
+            .map(|word| DeclaredType::parse(&word.to_lowercase()));
         let tidb_type = self.tidb_type.as_deref().map(DeclaredType::parse);
-        let is_unsigned = source_type.as_ref().is_some_and(|source_type| source_type.unsigned)
-            || tidb_type.as_ref().is_some_and(|tidb_type| tidb_type.unsigned && tidb_type.family == TypeFamily::Bigint);
+        let is_unsigned = source_type
+            .as_ref()
+            .is_some_and(|source_type| source_type.unsigned)
+            || tidb_type.as_ref().is_some_and(|tidb_type| {
+                tidb_type.unsigned && tidb_type.family == TypeFamily::Bigint
+            });
         let mut declared = DeclaredType::connect(spelling, family, encoding);
         match (family, encoding) {
             (TypeFamily::Decimal, Encoding::Decimal(scale)) => {
@@ -190,8 +257,13 @@ impl Schema {
                 (declared.family, declared.encoding) = (TypeFamily::Blob, Encoding::Base64);
             }
             (TypeFamily::Unknown, _) => {
-                let is_text = source_type.is_some_and(|source_type| source_type.family == TypeFamily::Text);
-                declared.family = if is_text { TypeFamily::Text } else { TypeFamily::Unknown };
+                let is_text =
+                    source_type.is_some_and(|source_type| source_type.family == TypeFamily::Text);
+                declared.family = if is_text {
+                    TypeFamily::Text
+                } else {
+                    TypeFamily::Unknown
+                };
             }
             _ => {}
         }
@@ -204,13 +276,21 @@ impl Schema {
         const MICROS: i64 = 1_000_000;
         const NANOS: i64 = 1_000_000_000;
         match (self.name(), self.kind()) {
-            ("io.debezium.time.Date" | "org.apache.kafka.connect.data.Date", _) => (TypeFamily::Date, Encoding::Days),
+            ("io.debezium.time.Date" | "org.apache.kafka.connect.data.Date", _) => {
+                (TypeFamily::Date, Encoding::Days)
+            }
             ("io.debezium.time.Timestamp" | "org.apache.kafka.connect.data.Timestamp", _) => {
                 (TypeFamily::Datetime, Encoding::DateTime(MILLIS))
             }
-            ("io.debezium.time.MicroTimestamp", _) => (TypeFamily::Datetime, Encoding::DateTime(MICROS)),
-            ("io.debezium.time.NanoTimestamp", _) => (TypeFamily::Datetime, Encoding::DateTime(NANOS)),
-            ("io.debezium.time.Time" | "org.apache.kafka.connect.data.Time", _) => (TypeFamily::Time, Encoding::Time(MILLIS)),
+            ("io.debezium.time.MicroTimestamp", _) => {
+                (TypeFamily::Datetime, Encoding::DateTime(MICROS))
+            }
+            ("io.debezium.time.NanoTimestamp", _) => {
+                (TypeFamily::Datetime, Encoding::DateTime(NANOS))
+            }
+            ("io.debezium.time.Time" | "org.apache.kafka.connect.data.Time", _) => {
+                (TypeFamily::Time, Encoding::Time(MILLIS))
+            }
             ("io.debezium.time.MicroTime", _) => (TypeFamily::Time, Encoding::Time(MICROS)),
             ("io.debezium.time.NanoTime", _) => (TypeFamily::Time, Encoding::Time(NANOS)),
             ("io.debezium.time.ZonedTimestamp", _) => (TypeFamily::Timestamp, Encoding::Zoned),
@@ -225,21 +305,32 @@ impl Schema {
             ("timestamp-millis", "int64") => (TypeFamily::Timestamp, Encoding::Instant(MILLIS)),
             ("timestamp-micros", "int64") => (TypeFamily::Timestamp, Encoding::Instant(MICROS)),
             ("timestamp-nanos", "int64") => (TypeFamily::Timestamp, Encoding::Instant(NANOS)),
-            ("local-timestamp-millis", "int64") => (TypeFamily::Datetime, Encoding::DateTime(MILLIS)),
-            ("local-timestamp-micros", "int64") => (TypeFamily::Datetime, Encoding::DateTime(MICROS)),
+            ("local-timestamp-millis", "int64") => {
+                (TypeFamily::Datetime, Encoding::DateTime(MILLIS))
+            }
+            ("local-timestamp-micros", "int64") => {
+                (TypeFamily::Datetime, Encoding::DateTime(MICROS))
+            }
             ("local-timestamp-nanos", "int64") => (TypeFamily::Datetime, Encoding::DateTime(NANOS)),
-            ("decimal", "bytes") => (TypeFamily::Decimal, Encoding::Decimal(self.number("scale").unwrap_or(0))),
+            ("decimal", "bytes") => (
+                TypeFamily::Decimal,
+                Encoding::Decimal(self.number("scale").unwrap_or(0)),
+            ),
             ("io.debezium.time.Year", _) => (TypeFamily::Year, Encoding::Plain),
             ("org.apache.kafka.connect.data.Decimal", _) => match self.number("scale") {
                 Some(scale) => (TypeFamily::Decimal, Encoding::Decimal(scale)),
                 None => (TypeFamily::Decimal, Encoding::DecimalWithoutScale),
             },
-            ("io.debezium.data.VariableScaleDecimal", _) => (TypeFamily::Decimal, Encoding::VariableDecimal),
+            ("io.debezium.data.VariableScaleDecimal", _) => {
+                (TypeFamily::Decimal, Encoding::VariableDecimal)
+            }
             ("io.debezium.data.Bits", _) => (TypeFamily::Bit, Encoding::Bits),
             ("io.debezium.data.Enum", _) => (TypeFamily::Enum, Encoding::Plain),
             ("io.debezium.data.EnumSet", _) => (TypeFamily::Set, Encoding::Plain),
             ("io.debezium.data.Json", _) => (TypeFamily::Json, Encoding::Plain),
-            (name, "struct") if name.starts_with("io.debezium.data.geometry.") => (TypeFamily::Blob, Encoding::Geometry),
+            (name, "struct") if name.starts_with("io.debezium.data.geometry.") => {
+                (TypeFamily::Blob, Encoding::Geometry)
+            }
             (_, "int8") => (TypeFamily::Tinyint, Encoding::Plain),
             (_, "int16") => (TypeFamily::Smallint, Encoding::Plain),
             (_, "int32") => (TypeFamily::Int, Encoding::Plain),
@@ -270,7 +361,11 @@ fn labels(allowed: &str) -> Vec<String> {
 /// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
 fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
     let quoted = |label: &String| format!("'{}'", label.replace('\\', "\\\\").replace('\'', "''"));
-    match (&*tidb_type.to_uppercase(), column.number::<u32>("connect.decimal.precision"), column.number::<u32>("scale")) {
+    match (
+        &*tidb_type.to_uppercase(),
+        column.number::<u32>("connect.decimal.precision"),
+        column.number::<u32>("scale"),
+    ) {
         ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
         ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
         ("ENUM" | "SET", ..) => {

@@ -11,11 +11,16 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::avro_plan::{Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema};
+use super::avro_plan::{
+    Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step,
+    WriterSchema,
+};
 use super::avro_values::{ValueContext, declared_type};
 use super::writer_schemas::SchemaSnapshot;
 use super::{Message, Shape, Unit, finest, key_names, row_marks, ticdc_rows};
-use crate::dialect::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json};
+use crate::dialect::{
+    Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json,
+};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Quirks, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -48,7 +53,12 @@ pub(crate) const DIALECT: Dialect = Dialect {
     template: None,
 };
 
-static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect, quoting: Quoting::None };
+static QUIRKS: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Connect,
+    quoting: Quoting::None,
+};
 
 /// Bytes in front of the datum: the zero byte and the id.
 const HEADER: usize = 5;
@@ -98,7 +108,12 @@ pub(crate) struct BoundSchemas<'a> {
 
 impl<'a> BoundSchemas<'a> {
     pub fn new(snapshot: &'a SchemaSnapshot) -> Self {
-        BoundSchemas { snapshot, by_id: HashMap::new(), bound: Vec::new(), last: (0, usize::MAX) }
+        BoundSchemas {
+            snapshot,
+            by_id: HashMap::new(),
+            bound: Vec::new(),
+            last: (0, usize::MAX),
+        }
     }
 
     fn bind(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<&BoundSchema> {
@@ -109,7 +124,9 @@ impl<'a> BoundSchemas<'a> {
             };
             self.last = (id, place);
         }
-        self.bound.get(self.last.1).ok_or_else(|| Fault::new(Kind::Envelope, "has no schema"))
+        self.bound
+            .get(self.last.1)
+            .ok_or_else(|| Fault::new(Kind::Envelope, "has no schema"))
     }
 
     fn add(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<usize> {
@@ -125,20 +142,36 @@ impl BoundSchema {
     fn new(schema: Arc<WriterSchema>, id: u32, events: &mut Events<'_, '_, '_>) -> Result<Self> {
         let (before, after) = match (&schema.key, &schema.message) {
             (Some(plan), _) | (None, Ok(MessagePlan::Flat(plan))) => (None, Some(&plan.row)),
-            (None, Ok(MessagePlan::Envelope(plan))) => (row_of(&plan.steps, Side::Before), row_of(&plan.steps, Side::After)),
+            (None, Ok(MessagePlan::Envelope(plan))) => (
+                row_of(&plan.steps, Side::Before),
+                row_of(&plan.steps, Side::After),
+            ),
             (None, Err(what)) => return Err(no_message(id, what)),
         };
-        let mut columns = |row: Option<&RecordPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
+        let mut columns =
+            |row: Option<&RecordPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
         let (before_columns, after_columns) = (columns(before), columns(after));
         let is_needed = events.needs.types || events.needs.encodings;
-        let declared = after.zip(Some(&after_columns)).or(before.zip(Some(&before_columns))).filter(|_| is_needed);
+        let declared = after
+            .zip(Some(&after_columns))
+            .or(before.zip(Some(&before_columns)))
+            .filter(|_| is_needed);
         let types = declared.map(|(row, columns)| declare(row, columns, events));
-        Ok(BoundSchema { before: before_columns, after: after_columns, types, schema })
+        Ok(BoundSchema {
+            before: before_columns,
+            after: after_columns,
+            types,
+            schema,
+        })
     }
 }
 
 fn no_message(id: u32, what: &str) -> Fault {
-    Fault::new(Kind::Envelope, format!("schema id {id} is none of Debezium's messages: {what}")).at(1)
+    Fault::new(
+        Kind::Envelope,
+        format!("schema id {id} is none of Debezium's messages: {what}"),
+    )
+    .at(1)
 }
 
 fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
@@ -151,8 +184,14 @@ fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
 fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
     let column = |field: &RowField| {
         let key = events.keys.intern_plain(&field.name);
-        let may_be_mark = field.added.is_none() && events.keys.column(key).is_none() && row_marks::may_be(&field.name);
-        BoundColumn { key, is_requested: field.added.is_some() || may_be_mark || events.wants_cell(key), may_be_mark }
+        let may_be_mark = field.added.is_none()
+            && events.keys.column(key).is_none()
+            && row_marks::may_be(&field.name);
+        BoundColumn {
+            key,
+            is_requested: field.added.is_some() || may_be_mark || events.wants_cell(key),
+            may_be_mark,
+        }
     };
     row.fields.iter().map(column).collect()
 }
@@ -162,10 +201,19 @@ fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_, '_
     /// Blocks are kept with their schemas, so they need no hint.
     const HINT: usize = usize::MAX - 1;
     events.types.start();
-    for (field, column) in row.fields.iter().zip(columns).filter(|(field, _)| field.added.is_none()) {
+    for (field, column) in row
+        .fields
+        .iter()
+        .zip(columns)
+        .filter(|(field, _)| field.added.is_none())
+    {
         let spelling = field.declared.cache_key(&field.spelling, false);
         let requested = events.keys.column(column.key);
-        events.types.declare_as((column.key, requested), NAME, &spelling, || declared_type(&field.declared, &field.spelling));
+        events
+            .types
+            .declare_as((column.key, requested), NAME, &spelling, || {
+                declared_type(&field.declared, &field.spelling)
+            });
     }
     events.types.finish(&[], HINT)
 }
@@ -189,8 +237,14 @@ pub(crate) fn read_deleted_row<'a>(
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     events.set_dialect(&QUIRKS);
-    let reading = ReadContext { quirks: &QUIRKS, lenient: false, key: Some(key), options };
-    read_key_as_deleted(key, true, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))
+    let reading = ReadContext {
+        quirks: &QUIRKS,
+        lenient: false,
+        key: Some(key),
+        options,
+    };
+    read_key_as_deleted(key, true, &reading, events, caches)
+        .map_err(|fault| fault.without_byte().within("key"))
 }
 
 /// Whether a message or key refers to a known schema of TiCDC.
@@ -246,11 +300,17 @@ fn read_datum<'a>(
         return Err(Fault::new(Kind::Envelope, what).at(1));
     }
     let mut reader = Reader::new(bytes).reader_at(HEADER);
-    let mut datum = Datum { bound, reader: &mut reader, message: Message::empty(reading) };
+    let mut datum = Datum {
+        bound,
+        reader: &mut reader,
+        message: Message::empty(reading),
+    };
     match (&bound.schema.key, &bound.schema.message) {
         (Some(plan), _) if is_key => datum.read_flat(plan, reading, events)?,
         (None, _) if is_key => {
-            let what = format!("schema id {id} is not called like Debezium's keys: which row is deleted is not known");
+            let what = format!(
+                "schema id {id} is not called like Debezium's keys: which row is deleted is not known"
+            );
             return Err(Fault::new(Kind::Envelope, what));
         }
         (_, Ok(MessagePlan::Envelope(plan))) => datum.read_envelope(plan, events)?,
@@ -263,7 +323,10 @@ fn read_datum<'a>(
         message.envelope.quirks = &ticdc_rows::QUIRKS;
     }
     if !reader.is_at_end() {
-        let what = format!("{} bytes are left after the datum: they were written with another schema than id {id}", reader.rest().len());
+        let what = format!(
+            "{} bytes are left after the datum: they were written with another schema than id {id}",
+            reader.rest().len()
+        );
         return Err(Fault::new(Kind::Syntax, what).at(reader.at()));
     }
     Ok(message)
@@ -278,27 +341,49 @@ struct Datum<'d, 'a> {
 
 impl<'d, 'a> Datum<'d, 'a> {
     fn context(&self, events: &Events<'a, '_, '_>) -> ValueContext<'d, 'a> {
-        ValueContext { schemas: &self.bound.schema.schemas, arena: events.arena, is_typed: events.needs.encodings }
+        ValueContext {
+            schemas: &self.bound.schema.schemas,
+            arena: events.arena,
+            is_typed: events.needs.encodings,
+        }
     }
 
-    fn read_envelope(&mut self, plan: &'d EnvelopePlan, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        self.message.shape =
-            if plan.steps.iter().any(|step| !matches!(step.action, Action::Skip)) { Shape::Envelope } else { Shape::Unknown };
+    fn read_envelope(
+        &mut self,
+        plan: &'d EnvelopePlan,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
+        self.message.shape = if plan
+            .steps
+            .iter()
+            .any(|step| !matches!(step.action, Action::Skip))
+        {
+            Shape::Envelope
+        } else {
+            Shape::Unknown
+        };
         self.message.others = plan.has_others;
         self.steps(&plan.steps, events)
     }
 
     fn steps(&mut self, steps: &'d [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
-        steps.iter().try_for_each(|step| self.step(step, events).map_err(|fault| fault.within(&step.name)))
+        steps.iter().try_for_each(|step| {
+            self.step(step, events)
+                .map_err(|fault| fault.within(&step.name))
+        })
     }
 
     fn step(&mut self, step: &'d Step, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let schemas = &self.bound.schema.schemas;
         match &step.action {
             Action::Skip => schemas.skip(&step.schema, self.reader),
-            Action::Member(member, _) if member.is_of_source() && !events.needs.source => schemas.skip(&step.schema, self.reader),
+            Action::Member(member, _) if member.is_of_source() && !events.needs.source => {
+                schemas.skip(&step.schema, self.reader)
+            }
             Action::Member(member, scalar) => {
-                let value = scalar.pick(self.reader)?.read(self.reader, self.context(events))?;
+                let value = scalar
+                    .pick(self.reader)?
+                    .read(self.reader, self.context(events))?;
                 self.message.set(*member, value);
                 Ok(())
             }
@@ -316,7 +401,8 @@ impl<'d, 'a> Datum<'d, 'a> {
             }
             Action::TableChanges => {
                 let json = to_json(schemas, &step.schema, self.reader)?;
-                self.message.envelope.table_changes = Some(json).filter(|json| json != "null").map(Cow::Owned);
+                self.message.envelope.table_changes =
+                    Some(json).filter(|json| json != "null").map(Cow::Owned);
                 Ok(())
             }
         }
@@ -328,7 +414,9 @@ impl<'d, 'a> Datum<'d, 'a> {
         columns: &'d [BoundColumn],
         events: &mut Events<'a, '_, '_>,
     ) -> Result<Option<Cells>> {
-        let Some(row) = image.pick(self.reader)? else { return Ok(None) };
+        let Some(row) = image.pick(self.reader)? else {
+            return Ok(None);
+        };
         let (start, context) = (events.cells.len(), self.context(events));
         for (field, column) in row.fields.iter().zip(columns) {
             if let Some(value) = self.value(field, *column, context)? {
@@ -340,27 +428,50 @@ impl<'d, 'a> Datum<'d, 'a> {
 
     /// Reads the value of a column, or skips it if it is not requested.
     #[inline(always)]
-    fn value(&mut self, field: &RowField, column: BoundColumn, context: ValueContext<'_, 'a>) -> Result<Option<Value<'a>>> {
+    fn value(
+        &mut self,
+        field: &RowField,
+        column: BoundColumn,
+        context: ValueContext<'_, 'a>,
+    ) -> Result<Option<Value<'a>>> {
         let value = if column.is_requested {
-            field.reader.pick(self.reader).and_then(|reader| reader.read(self.reader, context)).map(Some)
+            field
+                .reader
+                .pick(self.reader)
+                .and_then(|reader| reader.read(self.reader, context))
+                .map(Some)
         } else {
-            context.schemas.skip(&field.schema, self.reader).map(|()| None)
+            context
+                .schemas
+                .skip(&field.schema, self.reader)
+                .map(|()| None)
         };
         value.map_err(|fault| fault.within(&field.name))
     }
 
     /// A row without an envelope, but for the fields that the flattening added.
-    fn read_flat(&mut self, plan: &'d FlatPlan, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read_flat(
+        &mut self,
+        plan: &'d FlatPlan,
+        reading: &ReadContext<'_, 'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         self.message.shape = Shape::Flat;
         let (start, context) = (events.cells.len(), self.context(events));
         for (field, column) in plan.row.fields.iter().zip(&self.bound.after) {
             let is_op = !plan.is_tidb && reading.options.is_op_column(&field.name);
-            let column = BoundColumn { is_requested: column.is_requested || is_op, ..*column };
-            let Some(value) = self.value(field, column, context)? else { continue };
+            let column = BoundColumn {
+                is_requested: column.is_requested || is_op,
+                ..*column
+            };
+            let Some(value) = self.value(field, column, context)? else {
+                continue;
+            };
             let may_say = is_op || column.may_be_mark && !plan.is_tidb;
             match field.added.filter(|_| !is_op) {
                 Some((name, of_source)) => self.message.added(name, of_source, value)?,
-                None if may_say && !self.message.is_column(column.key, value, reading, events)? => {}
+                None if may_say
+                    && !self.message.is_column(column.key, value, reading, events)? => {}
                 None if events.wants_cell(column.key) => events.cells.push((column.key, value)),
                 None => {}
             }
@@ -378,24 +489,40 @@ impl<'a> Message<'a> {
     /// Sets a member; null sets nothing.
     fn set(&mut self, member: EnvelopeMember, value: Value<'a>) {
         let (envelope, number) = (&mut self.envelope, integer(value));
-        let text = || if value.is_null() { None } else { value.text().ok() };
+        let text = || {
+            if value.is_null() {
+                None
+            } else {
+                value.text().ok()
+            }
+        };
         let source = &mut envelope.source;
         match member {
             EnvelopeMember::Operation => source.operation = text(),
-            EnvelopeMember::ProducedMillis => finest(&mut source.produced_time, number, Unit::Millis),
-            EnvelopeMember::ProducedMicros => finest(&mut source.produced_time, number, Unit::Micros),
+            EnvelopeMember::ProducedMillis => {
+                finest(&mut source.produced_time, number, Unit::Millis)
+            }
+            EnvelopeMember::ProducedMicros => {
+                finest(&mut source.produced_time, number, Unit::Micros)
+            }
             EnvelopeMember::ProducedNanos => finest(&mut source.produced_time, number, Unit::Nanos),
             EnvelopeMember::EventMillis => finest(&mut source.event_time, number, Unit::Millis),
             EnvelopeMember::EventMicros => finest(&mut source.event_time, number, Unit::Micros),
             EnvelopeMember::EventNanos => finest(&mut source.event_time, number, Unit::Nanos),
-            EnvelopeMember::TransactionId => source.transaction_id = source.transaction_id.take().or_else(text),
+            EnvelopeMember::TransactionId => {
+                source.transaction_id = source.transaction_id.take().or_else(text)
+            }
             EnvelopeMember::Status => self.status = text(),
-            EnvelopeMember::DatabaseName => envelope.database = envelope.database.take().or_else(text),
+            EnvelopeMember::DatabaseName => {
+                envelope.database = envelope.database.take().or_else(text)
+            }
             EnvelopeMember::SchemaName => envelope.schema = envelope.schema.take().or_else(text),
             EnvelopeMember::Statement => envelope.sql = text(),
             EnvelopeMember::Version => envelope.version = text(),
             EnvelopeMember::Connector => envelope.connector = text(),
-            EnvelopeMember::Database => envelope.database = text().or_else(|| envelope.database.take()),
+            EnvelopeMember::Database => {
+                envelope.database = text().or_else(|| envelope.database.take())
+            }
             EnvelopeMember::Schema => envelope.schema = text().or_else(|| envelope.schema.take()),
             EnvelopeMember::Table => envelope.table = text(),
             EnvelopeMember::ServerId => envelope.server_id = number,
@@ -415,11 +542,19 @@ fn integer(value: Value<'_>) -> Option<i64> {
 }
 
 /// The names of the key's fields. A key of another converter is read as JSON.
-fn primary_key(key: Option<&[u8]>, schemas: &SchemaSnapshot, events: &mut Events<'_, '_, '_>) -> Result<Option<Range<usize>>> {
+fn primary_key(
+    key: Option<&[u8]>,
+    schemas: &SchemaSnapshot,
+    events: &mut Events<'_, '_, '_>,
+) -> Result<Option<Range<usize>>> {
     let Some(key) = key else { return Ok(None) };
-    let Some(id) = schema_id(key) else { return Ok(key_names(key, events)) };
+    let Some(id) = schema_id(key) else {
+        return Ok(key_names(key, events));
+    };
     // The fault is one of the key, so it has no place in the message.
-    let schema = schemas.find(id).map_err(|fault| fault.without_byte().within("key"))?;
+    let schema = schemas
+        .find(id)
+        .map_err(|fault| fault.without_byte().within("key"))?;
     let first = events.names.len();
     let mut previous = NameId::START;
     for name in &schema.names {

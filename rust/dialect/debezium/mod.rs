@@ -41,7 +41,9 @@ use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::RowName;
 use crate::value::Value;
 use crate::wire::json::{Cursor, MAX_DEPTH};
-use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_part, member_names};
+use crate::wire::json_de::{
+    self, Context, CowStr, Part, RawNested, deserialize_part, member_names,
+};
 use crate::wire::{records, utf8};
 
 pub(crate) const DIALECT: Dialect = Dialect {
@@ -79,7 +81,12 @@ pub(crate) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "debezium-json";
 
-static DEBEZIUM: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Connect, quoting: Quoting::None };
+static DEBEZIUM: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Connect,
+    quoting: Quoting::None,
+};
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Members<'static>>,
@@ -87,15 +94,45 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("before", Placeholder::Before),
         ("after", Placeholder::After),
         ("op", Placeholder::Operation),
-        ("ts_ms", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Millis))),
-        ("ts_us", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Micros))),
-        ("ts_ns", Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Nanos))),
+        (
+            "ts_ms",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.produced_time, number, Unit::Millis)
+            }),
+        ),
+        (
+            "ts_us",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.produced_time, number, Unit::Micros)
+            }),
+        ),
+        (
+            "ts_ns",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.produced_time, number, Unit::Nanos)
+            }),
+        ),
         ("transaction.id", Placeholder::Text(transaction)),
         ("transaction.total_order", Placeholder::Any),
         ("transaction.data_collection_order", Placeholder::Any),
-        ("source.ts_ms", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Millis))),
-        ("source.ts_us", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Micros))),
-        ("source.ts_ns", Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Nanos))),
+        (
+            "source.ts_ms",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.event_time, number, Unit::Millis)
+            }),
+        ),
+        (
+            "source.ts_us",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.event_time, number, Unit::Micros)
+            }),
+        ),
+        (
+            "source.ts_ns",
+            Placeholder::Integer(|source, number| {
+                finest(&mut source.event_time, number, Unit::Nanos)
+            }),
+        ),
         ("source.snapshot", Placeholder::Any),
         ("source.sequence", Placeholder::Any),
         ("source.row", Placeholder::Any),
@@ -103,8 +140,14 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
         ("source.query", Placeholder::Any),
         ("source.gtid", Placeholder::Text(gtid)),
         ("source.file", Placeholder::Text(file)),
-        ("source.pos", Placeholder::Integer(|source, number| source.position = Some(number))),
-        ("source.commit_ts", Placeholder::Integer(|source, number| source.commit_ts = Some(number))),
+        (
+            "source.pos",
+            Placeholder::Integer(|source, number| source.position = Some(number)),
+        ),
+        (
+            "source.commit_ts",
+            Placeholder::Integer(|source, number| source.commit_ts = Some(number)),
+        ),
     ],
     wrapper: Some("payload"),
     table: Place::Tail(640),
@@ -137,12 +180,24 @@ fn flat_member(name: &str) -> FlatMember {
         "file" => Placeholder::Text(file),
         "gtid" => Placeholder::Text(gtid),
         "pos" => Placeholder::Integer(|source, number| source.position = Some(number)),
-        "ts_ms" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Millis)),
-        "ts_us" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Micros)),
-        "ts_ns" if of_source => Placeholder::Integer(|source, number| finest(&mut source.event_time, number, Unit::Nanos)),
-        "ts_ms" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Millis)),
-        "ts_us" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Micros)),
-        "ts_ns" => Placeholder::Integer(|source, number| finest(&mut source.produced_time, number, Unit::Nanos)),
+        "ts_ms" if of_source => Placeholder::Integer(|source, number| {
+            finest(&mut source.event_time, number, Unit::Millis)
+        }),
+        "ts_us" if of_source => Placeholder::Integer(|source, number| {
+            finest(&mut source.event_time, number, Unit::Micros)
+        }),
+        "ts_ns" if of_source => Placeholder::Integer(|source, number| {
+            finest(&mut source.event_time, number, Unit::Nanos)
+        }),
+        "ts_ms" => Placeholder::Integer(|source, number| {
+            finest(&mut source.produced_time, number, Unit::Millis)
+        }),
+        "ts_us" => Placeholder::Integer(|source, number| {
+            finest(&mut source.produced_time, number, Unit::Micros)
+        }),
+        "ts_ns" => Placeholder::Integer(|source, number| {
+            finest(&mut source.produced_time, number, Unit::Nanos)
+        }),
         "db" | "table" | "server_id" | "connector" | "version" => return FlatMember::Same,
         _ => Placeholder::Any,
     })
@@ -281,7 +336,9 @@ const TRANSACTION: &str = "$transaction";
 deserialize_part!(ImageMember, ROW_IMAGE, |part| ImageMember(part.range()));
 deserialize_part!(SchemaPart, SCHEMA, |part| SchemaPart(part.index()));
 deserialize_part!(Payload, PAYLOAD, |_| Payload);
-deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(part.index().is_some()));
+deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(
+    part.index().is_some()
+));
 
 /// A message as far as it is read.
 struct Message<'a> {
@@ -308,8 +365,16 @@ struct Message<'a> {
 #[cold]
 fn no_envelope(quirks: &Quirks) -> Fault {
     // The schema of an Avro message says whether it is a row.
-    let hint = if quirks.dialect == NAME { UNWRAPPED } else { "" };
-    Fault::new(Kind::Envelope, format!("is missing, and so is all else that Debezium writes{hint}")).within("op")
+    let hint = if quirks.dialect == NAME {
+        UNWRAPPED
+    } else {
+        ""
+    };
+    Fault::new(
+        Kind::Envelope,
+        format!("is missing, and so is all else that Debezium writes{hint}"),
+    )
+    .within("op")
 }
 
 /// The fault of an object that would be a row of nulls.
@@ -338,32 +403,54 @@ enum Shape {
     Flat,
 }
 
-fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn read<'a>(
+    text: &'a str,
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let message = Reader::new(reading, events).read_checked(cursor, text)?;
         match reading.key {
-            Some(key) if message.shape == Shape::Tombstone && reading.options.unwrapped => read_deleted(key, reading, events),
-            key => message.emit(|events| Ok(key.and_then(|key| key_names(key, events))), events),
+            Some(key) if message.shape == Shape::Tombstone && reading.options.unwrapped => {
+                read_deleted(key, reading, events)
+            }
+            key => message.emit(
+                |events| Ok(key.and_then(|key| key_names(key, events))),
+                events,
+            ),
         }
     })
 }
 
 /// Reads a record without a value, which is what the flattening leaves of a delete: the key has the row's key.
-pub(crate) fn read_deleted<'a>(key: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+pub(crate) fn read_deleted<'a>(
+    key: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+) -> Result<()> {
     let within = |fault: Fault| fault.without_byte().within("key");
-    let no_row = || within(Fault::new(Kind::Envelope, "has no column, and the record has no value: which row is deleted is not known"));
+    let no_row = || {
+        within(Fault::new(
+            Kind::Envelope,
+            "has no column, and the record has no value: which row is deleted is not known",
+        ))
+    };
     events.set_dialect(reading.quirks);
     let text = utf8::text(without_schema_id(key), "the key is not UTF-8").map_err(within)?;
     let mut cursor = Cursor::new(text, reading.lenient);
     if cursor.peek() != Some(b'{') {
         return Err(no_row());
     }
-    let mut message = Reader::new(reading, events).read_checked(&mut cursor, text).map_err(within)?;
+    let mut message = Reader::new(reading, events)
+        .read_checked(&mut cursor, text)
+        .map_err(within)?;
     if cursor.peek().is_some() {
         return Err(within(cursor.unexpected("the end of the key")));
     }
-    let names = key_names(key, events).filter(|_| message.shape == Shape::Flat).ok_or_else(no_row)?;
+    let names = key_names(key, events)
+        .filter(|_| message.shape == Shape::Flat)
+        .ok_or_else(no_row)?;
     message.deleted = Some(true);
     message.emit(|_| Ok(Some(names)), events)
 }
@@ -394,17 +481,27 @@ const ADDED: &[&str] = &[
 /// The added field that a member is, and whether it comes from `source`.
 fn added(name: &str) -> Option<(&'static str, bool)> {
     let name = name.strip_prefix("__")?;
-    let (name, of_source) = name.strip_prefix("source_").map_or((name, false), |name| (name, true));
-    ADDED.iter().find(|added| **added == name).map(|added| (*added, of_source))
+    let (name, of_source) = name
+        .strip_prefix("source_")
+        .map_or((name, false), |name| (name, true));
+    ADDED
+        .iter()
+        .find(|added| **added == name)
+        .map(|added| (*added, of_source))
 }
 
 fn has_image(object: &Cursor<'_>) -> bool {
-    has_member(object, |name, first| matches!(name, "before" | "after") && first == Some(b'{'))
+    has_member(object, |name, first| {
+        matches!(name, "before" | "after") && first == Some(b'{')
+    })
 }
 
 /// Whether an object is an envelope, by two of its objects. Columns may be called like one, and hold an object.
 fn is_envelope(object: &Cursor<'_>) -> bool {
-    has_image(object) && has_member(object, |name, first| name == "source" && first == Some(b'{'))
+    has_image(object)
+        && has_member(object, |name, first| {
+            name == "source" && first == Some(b'{')
+        })
 }
 
 /// Whether an object is a row without an envelope: it has one of the fields that the flattening adds.
@@ -422,13 +519,27 @@ fn is_unwrapped(object: &Cursor<'_>) -> bool {
         _ => true,
     });
     let has_schema = || has_member(object, |name, first| name == "schema" && is_object(first));
-    let has_payload = || has_member(object, |name, first| name == "payload" && (is_object(first) || has_schema()));
+    let has_payload = || {
+        has_member(object, |name, first| {
+            name == "payload" && (is_object(first) || has_schema())
+        })
+    };
     (has_columns || !has_payload()) && !has_image(object)
 }
 
 /// Whether an object is complete and has nothing that only an envelope has.
 fn may_be_row(object: &Cursor<'_>) -> bool {
-    const OF_ENVELOPES: [&str; 9] = ["before", "after", "source", "op", "payload", "ddl", "databaseName", "tableChanges", "transaction"];
+    const OF_ENVELOPES: [&str; 9] = [
+        "before",
+        "after",
+        "source",
+        "op",
+        "payload",
+        "ddl",
+        "databaseName",
+        "tableChanges",
+        "transaction",
+    ];
     object.clone().skip().is_ok() && !has_member(object, |name, _| OF_ENVELOPES.contains(&name))
 }
 
@@ -509,7 +620,11 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         if self.row.is_some() || self.reading.options.unwrapped && is_unwrapped(&start) {
             let is_named = self.row.is_some();
             let message = self.read_flat(cursor)?;
-            return if is_named || self.has_columns(&message) { Ok(message) } else { Err(no_columns(&start)) };
+            return if is_named || self.has_columns(&message) {
+                Ok(message)
+            } else {
+                Err(no_columns(&start))
+            };
         }
         let members = json_de::read::<Members<'a>>(cursor, self);
         if members.is_err() || self.others {
@@ -524,11 +639,19 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
                 return self.read_cloud_event(cursor);
             }
         }
-        let is_suspect = members.as_ref().map_or(true, |members| self.may_be_printed(members));
+        let is_suspect = members
+            .as_ref()
+            .map_or(true, |members| self.may_be_printed(members));
         if is_suspect && let Some(fault) = printed_avro::find(&start) {
             return Err(fault);
         }
-        let mut members = members.map_err(|fault| if may_be_row(&start) { no_envelope(self.reading.quirks) } else { fault })?;
+        let mut members = members.map_err(|fault| {
+            if may_be_row(&start) {
+                no_envelope(self.reading.quirks)
+            } else {
+                fault
+            }
+        })?;
         self.read_history(&mut members)?;
         Ok(match self.payload.take() {
             Some(mut message) => {
@@ -543,7 +666,13 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let is_null = cursor.peek() == Some(b'n');
         self.has_schema = true;
         let block = schema_part(cursor, self.events)?;
-        self.row = self.events.types.schemas.row().filter(|_| !is_null).cloned();
+        self.row = self
+            .events
+            .types
+            .schemas
+            .row()
+            .filter(|_| !is_null)
+            .cloned();
         Ok(block.map_or(Part::None, Part::Index))
     }
 
@@ -551,44 +680,70 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     fn read_schema_behind(&mut self) -> Result<()> {
         let wrapper = self.wrapper.take().filter(|_| !self.has_schema);
         let is_schema = |name: &str, first| name == "schema" && first == Some(b'{');
-        let Some(mut schema) = wrapper.and_then(|wrapper| member(&wrapper, is_schema)) else { return Ok(()) };
+        let Some(mut schema) = wrapper.and_then(|wrapper| member(&wrapper, is_schema)) else {
+            return Ok(());
+        };
         self.read_schema(&mut schema).map(drop)
     }
 
     /// Whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
         let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
-        let cells = row.after.as_ref().or(row.before.as_ref()).map_or(&[][..], |cells| self.events.cells_of(cells));
-        !has_schema || cells.iter().any(|(key, _)| self.events.keys.column(*key).is_some())
+        let cells = row
+            .after
+            .as_ref()
+            .or(row.before.as_ref())
+            .map_or(&[][..], |cells| self.events.cells_of(cells));
+        !has_schema
+            || cells
+                .iter()
+                .any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
     /// Refuses objects that may be unions' values in Avro's JSON. Without a schema part nothing says that they are JSON.
     fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
         let images = [("before", &message.before), ("after", &message.after)];
         images.into_iter().try_for_each(|(name, cells)| {
-            let cells = cells.as_ref().map_or(&[][..], |cells| self.events.cells_of(cells));
-            cells.iter().try_for_each(|cell| self.check_object(cell, text)).map_err(|fault| fault.within(name))
+            let cells = cells
+                .as_ref()
+                .map_or(&[][..], |cells| self.events.cells_of(cells));
+            cells
+                .iter()
+                .try_for_each(|cell| self.check_object(cell, text))
+                .map_err(|fault| fault.within(name))
         })
     }
 
     #[inline]
     fn check_object(&self, (key, value): &(NameId, Value<'a>), text: &str) -> Result<()> {
-        let Value::Nested(json) = value else { return Ok(()) };
+        let Value::Nested(json) = value else {
+            return Ok(());
+        };
         let has_objects = &self.reading.options.has_objects;
         let is_known = match self.events.keys.column(*key) {
             Some(column) => has_objects.get(column) == Some(&true),
             // A column that is not requested, if there is a schema.
             None => !has_objects.is_empty(),
         };
-        let fault = if is_known { None } else { printed_avro::ambiguous(json) };
+        let fault = if is_known {
+            None
+        } else {
+            printed_avro::ambiguous(json)
+        };
         let byte = (json.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        fault.map_or(Ok(()), |fault| Err(fault.at(byte).within(self.events.keys.name(*key))))
+        fault.map_or(Ok(()), |fault| {
+            Err(fault.at(byte).within(self.events.keys.name(*key)))
+        })
     }
 
     /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
-        let is_suspect = |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
-        [&members.before.0, &members.after.0].into_iter().flatten().any(is_suspect)
+        let is_suspect =
+            |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
+        [&members.before.0, &members.after.0]
+            .into_iter()
+            .flatten()
+            .any(is_suspect)
     }
 
     /// The schema change within the text of `historyRecord`.
@@ -599,7 +754,9 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             Some(CowStr(Cow::Owned(text))) => self.events.arena.alloc_str(&text),
         };
         let outside = |fault: Fault| fault.without_byte().within("historyRecord");
-        let history: History<'a> = json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events).map_err(outside)?;
+        let history: History<'a> =
+            json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events)
+                .map_err(outside)?;
         members.database_name = history.database_name;
         members.schema_name = history.schema_name;
         members.ddl = history.ddl;
@@ -610,7 +767,11 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     fn read_payload(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let message = match cursor.peek() {
             Some(b'{') if self.depth == MAX_DEPTH => {
-                return Err(Fault::new(Kind::Depth, format!("nested deeper than {MAX_DEPTH} levels")).at(cursor.at()));
+                return Err(Fault::new(
+                    Kind::Depth,
+                    format!("nested deeper than {MAX_DEPTH} levels"),
+                )
+                .at(cursor.at()));
             }
             Some(b'{') => {
                 self.depth += 1;
@@ -619,9 +780,14 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             }
             Some(b'n') => {
                 cursor.null()?;
-                Message { shape: Shape::Tombstone, ..Message::empty(self.reading) }
+                Message {
+                    shape: Shape::Tombstone,
+                    ..Message::empty(self.reading)
+                }
             }
-            Some(b'"') if self.wrapper.is_some() => return Err(Fault::new(Kind::Envelope, OUTBOX).at(cursor.at())),
+            Some(b'"') if self.wrapper.is_some() => {
+                return Err(Fault::new(Kind::Envelope, OUTBOX).at(cursor.at()));
+            }
             _ => return Err(cursor.wrong_type("an object or null")),
         };
         self.payload = Some(message);
@@ -650,21 +816,28 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         while let Some(name) = cursor.next_key(&mut members)? {
             let name = name.unescaped();
             match cloud_events::attribute(&name) {
-                _ if name == "data" => self.read_payload(cursor).map_err(|fault| fault.within("data"))?,
+                _ if name == "data" => self
+                    .read_payload(cursor)
+                    .map_err(|fault| fault.within("data"))?,
                 Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
                 None => cursor.skip()?,
             }
         }
         let missing = || Fault::new(Kind::Envelope, "is missing").within("data");
         let mut message = self.payload.take().ok_or_else(missing)?;
-        attributes.into_iter().try_for_each(|(field, of_source, value)| message.added(field, of_source, value))?;
+        attributes
+            .into_iter()
+            .try_for_each(|(field, of_source, value)| message.added(field, of_source, value))?;
         Ok(message)
     }
 
     /// A row without an envelope, but for the fields that the flattening added with two underscores.
     fn read_flat(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         self.others = false;
-        let mut message = Message { shape: Shape::Flat, ..Message::empty(self.reading) };
+        let mut message = Message {
+            shape: Shape::Flat,
+            ..Message::empty(self.reading)
+        };
         if let Some(RowName { database, table }) = self.row.take() {
             message.envelope.database = database.map(|name| Cow::Owned(name.into()));
             message.envelope.table = table.map(|name| Cow::Owned(name.into()));
@@ -677,9 +850,12 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
             let name = events.keys.name(key);
-            if let Some((name, of_source)) = added(name).filter(|_| !self.reading.options.is_op_column(name)) {
+            if let Some((name, of_source)) =
+                added(name).filter(|_| !self.reading.options.is_op_column(name))
+            {
                 message.added(name, of_source, value)?;
-            } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key) {
+            } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key)
+            {
                 events.cells.push((key, value));
             }
         }
@@ -691,15 +867,32 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 impl<'a> Members<'a> {
     /// Whether there is anything that Debezium writes, but for a schema part.
     fn has_any(&self) -> bool {
-        let has_event = self.op.is_some() || self.before.0.is_some() || self.after.0.is_some() || self.source.is_some();
+        let has_event = self.op.is_some()
+            || self.before.0.is_some()
+            || self.after.0.is_some()
+            || self.source.is_some();
         let has_time = self.ts_ms.is_some() || self.ts_us.is_some() || self.ts_ns.is_some();
         let has_transaction = self.transaction.0 || self.status.is_some() || self.id.is_some();
         let has_statement = self.ddl.is_some() || self.table_changes.is_some();
-        has_event || has_time || has_transaction || has_statement || self.database_name.is_some() || self.schema_name.is_some()
+        has_event
+            || has_time
+            || has_transaction
+            || has_statement
+            || self.database_name.is_some()
+            || self.schema_name.is_some()
     }
 
-    fn message(self, others: bool, transaction_id: Option<Cow<'a, str>>, reading: &ReadContext<'_, 'a>) -> Message<'a> {
-        let shape = if self.has_any() { Shape::Envelope } else { Shape::Unknown };
+    fn message(
+        self,
+        others: bool,
+        transaction_id: Option<Cow<'a, str>>,
+        reading: &ReadContext<'_, 'a>,
+    ) -> Message<'a> {
+        let shape = if self.has_any() {
+            Shape::Envelope
+        } else {
+            Shape::Unknown
+        };
         let mut envelope = Envelope {
             sql: text(self.ddl),
             table_changes: nested(self.table_changes),
@@ -767,7 +960,14 @@ impl<'a> Message<'a> {
             let prefix = if of_source { "__source_" } else { "__" };
             return Err(printed_avro::fault().within(&format!("{prefix}{name}")));
         }
-        let (envelope, text) = (&mut self.envelope, if value.is_null() { None } else { Some(value.text()?) });
+        let (envelope, text) = (
+            &mut self.envelope,
+            if value.is_null() {
+                None
+            } else {
+                Some(value.text()?)
+            },
+        );
         let number = text.as_deref().and_then(|text| text.parse().ok());
         match name {
             "op" => envelope.source.operation = text,
@@ -784,16 +984,27 @@ impl<'a> Message<'a> {
             "version" => envelope.version = text,
             _ => {
                 let source = &mut envelope.source;
-                let time = if of_source { &mut source.event_time } else { &mut source.produced_time };
+                let time = if of_source {
+                    &mut source.event_time
+                } else {
+                    &mut source.produced_time
+                };
                 let unit = UNITS.iter().find(|(member, _)| *member == name);
-                unit.into_iter().for_each(|(_, unit)| finest(time, number, *unit));
+                unit.into_iter()
+                    .for_each(|(_, unit)| finest(time, number, *unit));
             }
         }
         Ok(())
     }
 
     /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
-    fn is_column(&mut self, key: NameId, value: Value<'a>, reading: &ReadContext<'_, 'a>, events: &Events<'_, '_, '_>) -> Result<bool> {
+    fn is_column(
+        &mut self,
+        key: NameId,
+        value: Value<'a>,
+        reading: &ReadContext<'_, 'a>,
+        events: &Events<'_, '_, '_>,
+    ) -> Result<bool> {
         let (name, is_requested) = (events.keys.name(key), events.keys.column(key).is_some());
         match reading.options.op_column.as_deref() {
             Some(path) if reading.options.is_op_column(name) => {
@@ -813,10 +1024,16 @@ impl<'a> Message<'a> {
     fn end_row(&mut self, cells: Cells, reading: &ReadContext<'_, 'a>) {
         self.unsaid = match (&reading.options.op_column, &self.mark) {
             (Some(path), _) if self.said.is_none() => Some(row_marks::missing(path)),
-            (None, Some(path)) if self.envelope.source.operation.is_none() => Some(row_marks::unread(path)),
+            (None, Some(path)) if self.envelope.source.operation.is_none() => {
+                Some(row_marks::unread(path))
+            }
             _ => None,
         };
-        let image = if self.is_before { &mut self.before } else { &mut self.after };
+        let image = if self.is_before {
+            &mut self.before
+        } else {
+            &mut self.after
+        };
         *image = Some(cells);
     }
 
@@ -845,7 +1062,10 @@ impl<'a> Message<'a> {
         }
         if op.is_row_change() {
             if may_lack_values(&self.envelope) {
-                [&mut self.before, &mut self.after].into_iter().flatten().for_each(|cells| drop_unavailable(cells, events));
+                [&mut self.before, &mut self.after]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|cells| drop_unavailable(cells, events));
             }
             (before, after) = self.images(op)?;
             if self.envelope.primary_key.is_none() {
@@ -858,26 +1078,34 @@ impl<'a> Message<'a> {
     }
 
     fn op(&self) -> Result<Op> {
-        Ok(match (self.shape, self.envelope.source.operation.as_deref()) {
-            (Shape::Tombstone, _) => Op::Tombstone,
-            (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
-            (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
-            // Whether a row that says no more was inserted or updated is not known; it is there.
-            (Shape::Flat, None) => Op::Update,
-            (_, Some(word)) => self.op_of(word)?,
-            (Shape::Unknown, None) => {
-                return Err(no_envelope(self.envelope.quirks));
-            }
-            (_, None) => self.without_op()?,
-        })
+        Ok(
+            match (self.shape, self.envelope.source.operation.as_deref()) {
+                (Shape::Tombstone, _) => Op::Tombstone,
+                (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
+                (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
+                // Whether a row that says no more was inserted or updated is not known; it is there.
+                (Shape::Flat, None) => Op::Update,
+                (_, Some(word)) => self.op_of(word)?,
+                (Shape::Unknown, None) => {
+                    return Err(no_envelope(self.envelope.quirks));
+                }
+                (_, None) => self.without_op()?,
+            },
+        )
     }
 
     fn op_of(&self, word: &str) -> Result<Op> {
         match any_case(word, &OPERATIONS) {
             Some(op) => Ok(op),
             // A message that an application wrote into the log of the database; of TiCDC, a watermark.
-            None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() { Op::Watermark } else { Op::Other }),
-            None if self.before.is_some() || self.after.is_some() => Err(unknown_word(word).within("op")),
+            None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() {
+                Op::Watermark
+            } else {
+                Op::Other
+            }),
+            None if self.before.is_some() || self.after.is_some() => {
+                Err(unknown_word(word).within("op"))
+            }
             None => Err(self.no_operation(word)),
         }
     }
@@ -885,7 +1113,10 @@ impl<'a> Message<'a> {
     #[cold]
     fn no_operation(&self, word: &str) -> Fault {
         let hint = if self.others { UNWRAPPED } else { "" };
-        let what = format!("{} is not an operation of Debezium, and the message has no row image{hint}", excerpt(word));
+        let what = format!(
+            "{} is not an operation of Debezium, and the message has no row image{hint}",
+            excerpt(word)
+        );
         Fault::new(Kind::Envelope, what).within("op")
     }
 
@@ -907,8 +1138,11 @@ impl<'a> Message<'a> {
             return Ok(Op::Ddl);
         }
         // A heartbeat has a time and nothing else.
-        let says_more = self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
-        let names_more = self.envelope.database.is_some() || self.envelope.table.is_some() || self.envelope.source.event_time.is_some();
+        let says_more =
+            self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
+        let names_more = self.envelope.database.is_some()
+            || self.envelope.table.is_some()
+            || self.envelope.source.event_time.is_some();
         if says_more || names_more || self.envelope.source.produced_time.is_none() {
             let hint = if self.others { UNWRAPPED } else { "" };
             return Err(Fault::new(Kind::Envelope, format!("is missing{hint}")).within("op"));
@@ -919,13 +1153,25 @@ impl<'a> Message<'a> {
     /// The before image is whole: nothing is overlaid. CloudCanal writes an empty object where there is no image.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let image = |cells: &Option<Cells>| cells.clone().map(Image::whole);
-        let missing = |field: &str| Fault::new(Kind::Envelope, format!("a row of this {} has no image", op.name())).within(field);
+        let missing = |field: &str| {
+            Fault::new(
+                Kind::Envelope,
+                format!("a row of this {} has no image", op.name()),
+            )
+            .within(field)
+        };
         match (op, self.shape) {
             (Op::Delete, Shape::Flat) => Ok((image(&self.after), None)),
-            (Op::Delete, _) => image(&self.before).map(|before| (Some(before), None)).ok_or_else(|| missing("before")),
+            (Op::Delete, _) => image(&self.before)
+                .map(|before| (Some(before), None))
+                .ok_or_else(|| missing("before")),
             (Op::Update, Shape::Flat) if self.is_before => Ok((image(&self.before), None)),
-            (Op::Update, _) => image(&self.after).map(|after| (image(&self.before), Some(after))).ok_or_else(|| missing("after")),
-            _ => image(&self.after).map(|after| (None, Some(after))).ok_or_else(|| missing("after")),
+            (Op::Update, _) => image(&self.after)
+                .map(|after| (image(&self.before), Some(after)))
+                .ok_or_else(|| missing("after")),
+            _ => image(&self.after)
+                .map(|after| (None, Some(after)))
+                .ok_or_else(|| missing("after")),
         }
     }
 }
@@ -940,11 +1186,16 @@ const UNAVAILABLE: [&str; 3] = [
 ];
 
 /// The same of an array of texts, and of an hstore.
-const UNAVAILABLE_NESTED: [&str; 2] =
-    [r#"["__debezium_unavailable_value"]"#, r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#];
+const UNAVAILABLE_NESTED: [&str; 2] = [
+    r#"["__debezium_unavailable_value"]"#,
+    r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#,
+];
 
 fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
-    may_lack_values(envelope) && UNAVAILABLE.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+    may_lack_values(envelope)
+        && UNAVAILABLE
+            .iter()
+            .any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
 }
 
 /// Whether the connector may write placeholders. MySQL's writes them since 3.7.
@@ -972,7 +1223,10 @@ fn is_unavailable(value: &Value<'_>) -> bool {
 }
 
 /// Takes the cells out of an image whose values are not in the message.
-#[allow(clippy::indexing_slicing, reason = "the image is a range of these cells")]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "the image is a range of these cells"
+)]
 fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
     let mut end = image.start;
     for at in image.clone() {
@@ -989,7 +1243,11 @@ fn deletion(text: &str) -> Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
         "false" | "0" | "" => Ok(false),
-        _ => Err(Fault::new(Kind::Envelope, format!("{text:?} is neither true nor false")).within("__deleted")),
+        _ => Err(Fault::new(
+            Kind::Envelope,
+            format!("{text:?} is neither true nor false"),
+        )
+        .within("__deleted")),
     }
 }
 
@@ -1011,11 +1269,17 @@ enum Unit {
 }
 
 /// The members that are times.
-const UNITS: [(&str, Unit); 3] = [("ts_ms", Unit::Millis), ("ts_us", Unit::Micros), ("ts_ns", Unit::Nanos)];
+const UNITS: [(&str, Unit); 3] = [
+    ("ts_ms", Unit::Millis),
+    ("ts_us", Unit::Micros),
+    ("ts_ns", Unit::Nanos),
+];
 
 /// Replaces a time by a finer one, in microseconds.
 fn finest(time: &mut Option<i64>, number: impl Into<Option<i64>>, unit: Unit) {
-    let Some(number) = number.into().filter(|number| *number != 0) else { return };
+    let Some(number) = number.into().filter(|number| *number != 0) else {
+        return;
+    };
     let found = match unit {
         Unit::Millis => number.saturating_mul(1000),
         Unit::Micros => number,
@@ -1049,7 +1313,9 @@ fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>
 
 /// Whether a key is a payload with its schema part. A column may be called like either.
 fn is_wrapper(key: &Cursor<'_>) -> bool {
-    let has_schema = has_member(key, |name, first| name == "schema" && matches!(first, Some(b'{' | b'n')));
+    let has_schema = has_member(key, |name, first| {
+        name == "schema" && matches!(first, Some(b'{' | b'n'))
+    });
     let is_payload = |name: &str, first| name == "payload" && first == Some(b'{');
     has_member(key, is_payload) || has_schema && has_member(key, |name, _| name == "payload")
 }

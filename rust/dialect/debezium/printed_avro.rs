@@ -15,7 +15,17 @@ use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;
 
 /// Members whose value is a scalar, or null.
-const SCALARS: [&str; 9] = ["op", "ts_ms", "ts_us", "ts_ns", "status", "id", "ddl", "databaseName", "schemaName"];
+const SCALARS: [&str; 9] = [
+    "op",
+    "ts_ms",
+    "ts_us",
+    "ts_ns",
+    "status",
+    "id",
+    "ddl",
+    "databaseName",
+    "schemaName",
+];
 
 /// The fault of a message that is printed Avro.
 #[cold]
@@ -40,12 +50,20 @@ pub(super) fn ambiguous(json: &str) -> Option<Fault> {
 /// The fault of an envelope that is printed Avro.
 #[cold]
 pub(super) fn find(envelope: &Cursor<'_>) -> Option<Fault> {
-    let outer = || printed_member(envelope, |name| SCALARS.contains(&name) || added(name).is_some());
+    let outer = || {
+        printed_member(envelope, |name| {
+            SCALARS.contains(&name) || added(name).is_some()
+        })
+    };
     let source = || {
-        let source = member(envelope, |name, first| name == "source" && first == Some(b'{'))?;
+        let source = member(envelope, |name, first| {
+            name == "source" && first == Some(b'{')
+        })?;
         printed_member(&source, |_| true).map(|fault| fault.within("source"))
     };
-    printed_member(envelope, is_image).or_else(outer).or_else(source)
+    printed_member(envelope, is_image)
+        .or_else(outer)
+        .or_else(source)
 }
 
 fn is_image(name: &str) -> bool {
@@ -55,8 +73,13 @@ fn is_image(name: &str) -> bool {
 /// Whether the value of a member is a union's. A row image is within the name of its record, which Debezium calls `Value` in the
 /// namespace of the table.
 fn is_printed(name: &str, value: &Cursor<'_>) -> bool {
-    let is_record = |name: &str, first| (name == "Value" || name.ends_with(".Value")) && first == Some(b'{');
-    if is_image(name) { has_member(value, is_record) } else { is_union(value.clone()) }
+    let is_record =
+        |name: &str, first| (name == "Value" || name.ends_with(".Value")) && first == Some(b'{');
+    if is_image(name) {
+        has_member(value, is_record)
+    } else {
+        is_union(value.clone())
+    }
 }
 
 /// The fault of the first of these members whose value is a union's.

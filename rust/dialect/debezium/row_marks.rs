@@ -54,9 +54,15 @@ pub(super) struct Said<'a> {
 
 /// Reads what the value of a path's first member says of its row.
 pub(super) fn said<'a>(path: &str, name: &str, value: Value<'a>) -> Result<Said<'a>> {
-    let value = match (path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')), value) {
+    let value = match (
+        path.strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('.')),
+        value,
+    ) {
         (None, value) => value,
-        (Some(inner), Value::Nested(json)) => inner_value(json, inner).ok_or_else(|| missing(path))?,
+        (Some(inner), Value::Nested(json)) => {
+            inner_value(json, inner).ok_or_else(|| missing(path))?
+        }
         (Some(_), _) => return Err(missing(path)),
     };
     meaning(value).map_err(|fault| fault.within(path))
@@ -70,7 +76,9 @@ fn inner_value<'a>(json: &'a str, path: &str) -> Option<Value<'a>> {
         let value = cursor.value().ok()?;
         match (path.strip_prefix(&*name), value) {
             (Some(""), value) => return Some(value),
-            (Some(rest), Value::Nested(json)) if rest.starts_with('.') => return inner_value(json, rest.get(1..)?),
+            (Some(rest), Value::Nested(json)) if rest.starts_with('.') => {
+                return inner_value(json, rest.get(1..)?);
+            }
             _ => {}
         }
     }
@@ -80,12 +88,26 @@ fn inner_value<'a>(json: &'a str, path: &str) -> Option<Value<'a>> {
 /// The fault of a row without the member that says what happened.
 #[cold]
 pub(super) fn missing(path: &str) -> Fault {
-    Fault::new(Kind::Envelope, "is missing: op_column names a member that every row has, and that may be null").within(path)
+    Fault::new(
+        Kind::Envelope,
+        "is missing: op_column names a member that every row has, and that may be null",
+    )
+    .within(path)
 }
 
 fn meaning(value: Value<'_>) -> Result<Said<'_>> {
-    let text = if value.is_null() { Cow::Borrowed("") } else { value.text()? };
-    let said = |op, is_before, operation| Ok(Said { op, is_before, operation });
+    let text = if value.is_null() {
+        Cow::Borrowed("")
+    } else {
+        value.text()?
+    };
+    let said = |op, is_before, operation| {
+        Ok(Said {
+            op,
+            is_before,
+            operation,
+        })
+    };
     if BEFORE.iter().any(|word| word.eq_ignore_ascii_case(&text)) {
         return said(Op::Update, true, Some(text));
     }
@@ -94,14 +116,19 @@ fn meaning(value: Value<'_>) -> Result<Said<'_>> {
         // When the row was deleted.
         None if is_time(&text) => said(Op::Delete, false, None),
         None => {
-            let what = format!("{} is no operation (I, U, D), no true or false, and no time of a delete", excerpt(&text));
+            let what = format!(
+                "{} is no operation (I, U, D), no true or false, and no time of a delete",
+                excerpt(&text)
+            );
             Err(Fault::new(Kind::Envelope, what))
         }
     }
 }
 
 fn is_flag(text: &str) -> bool {
-    ["", "0", "1"].contains(&text) || text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
+    ["", "0", "1"].contains(&text)
+        || text.eq_ignore_ascii_case("true")
+        || text.eq_ignore_ascii_case("false")
 }
 
 fn is_time(text: &str) -> bool {
@@ -123,19 +150,25 @@ enum MarkKind {
 /// What a member of this name would mark, if other sinks wrote it. `is_inner`: within an object of metadata.
 fn kind_of(name: &str, is_inner: bool) -> Option<MarkKind> {
     let name = name.to_ascii_lowercase();
-    let mut words = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut words = name
+        .rsplit(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
     let is_metadata = is_inner || name.starts_with('_');
     match (words.next()?, words.next()) {
         ("op" | "rowkind", _) | ("kind", Some("row")) => Some(MarkKind::Word),
         ("deleted" | "isdeleted", _) | ("sign", Some("delete")) => Some(MarkKind::Flag),
-        ("operation" | "action", _) | ("type", Some("change")) if is_metadata => Some(MarkKind::Word),
+        ("operation" | "action", _) | ("type", Some("change")) if is_metadata => {
+            Some(MarkKind::Word)
+        }
         ("at", Some("deleted")) if is_metadata => Some(MarkKind::Time),
         _ => None,
     }
 }
 
 fn marks_delete(kind: MarkKind, value: &Value<'_>) -> bool {
-    let Ok(said) = meaning(*value) else { return false };
+    let Ok(said) = meaning(*value) else {
+        return false;
+    };
     match kind {
         MarkKind::Word => said.is_before || said.op == Op::Delete && said.operation.is_some(),
         MarkKind::Flag | MarkKind::Time => said.op == Op::Delete,
@@ -144,8 +177,13 @@ fn marks_delete(kind: MarkKind, value: &Value<'_>) -> bool {
 
 /// Whether Debezium's flattening with another prefix may have added a field: `cdc_deleted` with the text `true`, `cdc_op` with `d`.
 fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
-    let prefix = name.strip_suffix("deleted").or_else(|| name.strip_suffix("op"));
-    let is_text = !matches!(value, Value::Bool(_) | Value::Number(_) | Value::Digits(_) | Value::Scaled(..));
+    let prefix = name
+        .strip_suffix("deleted")
+        .or_else(|| name.strip_suffix("op"));
+    let is_text = !matches!(
+        value,
+        Value::Bool(_) | Value::Number(_) | Value::Digits(_) | Value::Scaled(..)
+    );
     is_text && prefix.is_some_and(|prefix| prefix.ends_with(|c: char| !c.is_ascii_alphanumeric()))
 }
 
@@ -153,7 +191,10 @@ fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
 fn may_mark(value: &Value<'_>) -> bool {
     match value {
         Value::Nested(_) | Value::Scaled(1, 0) => true,
-        value => value.bytes().first().is_some_and(|first| b"dDuU-tT12".contains(first)),
+        value => value
+            .bytes()
+            .first()
+            .is_some_and(|first| b"dDuU-tT12".contains(first)),
     }
 }
 
@@ -179,7 +220,9 @@ pub(super) fn find(name: &str, value: &Value<'_>, is_any: bool) -> Option<String
             while let Some(inner) = cursor.next_key(&mut members).ok()? {
                 let inner = inner.unescaped();
                 let value = cursor.value().ok()?;
-                if may_mark(&value) && kind_of(&inner, true).is_some_and(|kind| marks_delete(kind, &value)) {
+                if may_mark(&value)
+                    && kind_of(&inner, true).is_some_and(|kind| marks_delete(kind, &value))
+                {
                     return Some(format!("{name}.{inner}"));
                 }
             }
@@ -221,9 +264,24 @@ mod tests {
             "__DORIS_DELETE_SIGN__",
         ];
         assert!(marks.iter().all(|name| kind_of(name, false).is_some()));
-        for name in ["shop", "stop", "deleted_by", "deleted_at", "operation", "change_type", "kind", "sign", "", "_"] {
+        for name in [
+            "shop",
+            "stop",
+            "deleted_by",
+            "deleted_at",
+            "operation",
+            "change_type",
+            "kind",
+            "sign",
+            "",
+            "_",
+        ] {
             assert!(kind_of(name, false).is_none(), "{name}");
         }
-        assert!(["_ab_cdc_deleted_at", "_hoodie_operation", "_change_type"].iter().all(|name| kind_of(name, false).is_some()));
+        assert!(
+            ["_ab_cdc_deleted_at", "_hoodie_operation", "_change_type"]
+                .iter()
+                .all(|name| kind_of(name, false).is_some())
+        );
     }
 }

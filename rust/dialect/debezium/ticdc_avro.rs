@@ -56,7 +56,12 @@ struct Statement {
     commit_ts: Option<i64>,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+fn read<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
     match bytes {
         [DDL, json @ ..] => read_statement(json, reading, events),
         [WATERMARK, commit_ts @ ..] => read_watermark(commit_ts, reading, events),
@@ -64,9 +69,18 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
     }
 }
 
-fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
-    let statement: Statement =
-        serde_json::from_slice(json).map_err(|error| Fault::new(Kind::Envelope, format!("is not a DDL event of TiCDC: {error}")).at(1))?;
+fn read_statement(
+    json: &[u8],
+    reading: &ReadContext<'_, '_>,
+    events: &mut Events<'_, '_, '_>,
+) -> Result<()> {
+    let statement: Statement = serde_json::from_slice(json).map_err(|error| {
+        Fault::new(
+            Kind::Envelope,
+            format!("is not a DDL event of TiCDC: {error}"),
+        )
+        .at(1)
+    })?;
     let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
     let op = Op::of_statement(&statement.query);
     let mut envelope = Envelope {
@@ -80,8 +94,18 @@ fn read_statement(json: &[u8], reading: &ReadContext<'_, '_>, events: &mut Event
     push(op, envelope, events)
 }
 
-fn read_watermark(bytes: &[u8], reading: &ReadContext<'_, '_>, events: &mut Events<'_, '_, '_>) -> Result<()> {
-    let wrong = || Fault::new(Kind::Envelope, format!("expected a watermark of 8 bytes, found {}", bytes.len())).at(1);
+fn read_watermark(
+    bytes: &[u8],
+    reading: &ReadContext<'_, '_>,
+    events: &mut Events<'_, '_, '_>,
+) -> Result<()> {
+    let wrong = || {
+        Fault::new(
+            Kind::Envelope,
+            format!("expected a watermark of 8 bytes, found {}", bytes.len()),
+        )
+        .at(1)
+    };
     let commit_ts = i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?);
     let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.watermark_ts = Some(commit_ts);
@@ -104,13 +128,25 @@ pub(crate) fn read_key<'a>(
     events: &mut Events<'a, '_, '_>,
     caches: &mut Caches<'a>,
 ) -> Result<bool> {
-    let missing = || Fault::new(Kind::Envelope, "is not given, and has the row of a delete; name its column with key").within("key");
+    let missing = || {
+        Fault::new(
+            Kind::Envelope,
+            "is not given, and has the row of a delete; name its column with key",
+        )
+        .within("key")
+    };
     let key = key.ok_or_else(missing)?;
     if !is_named && !debezium_avro::is_tidb(key, caches) {
         return Ok(false);
     }
     events.set_dialect(&QUIRKS);
-    let reading = ReadContext { quirks: &QUIRKS, lenient: false, key: Some(key), options };
-    debezium_avro::read_deleted(key, &reading, events, caches).map_err(|fault| fault.without_byte().within("key"))?;
+    let reading = ReadContext {
+        quirks: &QUIRKS,
+        lenient: false,
+        key: Some(key),
+        options,
+    };
+    debezium_avro::read_deleted(key, &reading, events, caches)
+        .map_err(|fault| fault.without_byte().within("key"))?;
     Ok(true)
 }

@@ -6,7 +6,12 @@ use crate::interner::Quoting;
 
 pub(crate) const NAME: &str = "ticdc-avro";
 
-pub(super) static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed, quoting: Quoting::None };
+pub(super) static QUIRKS: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Typed,
+    quoting: Quoting::None,
+};
 
 /// The fields that TiCDC adds to a row, as those that Debezium's flattening adds.
 const ADDED: [(&str, (&str, bool)); 6] = [
@@ -22,7 +27,10 @@ const ADDED: [(&str, (&str, bool)); 6] = [
 
 /// The added field that a record's field is. Columns have a type of TiDB, whatever they are called.
 pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<(&'static str, bool)> {
-    let found = ADDED.iter().find(|(added, _)| *added == name).map(|(_, field)| *field);
+    let found = ADDED
+        .iter()
+        .find(|(added, _)| *added == name)
+        .map(|(_, field)| *field);
     found.filter(|_| declared.tidb_type().is_none())
 }
 
@@ -30,5 +38,8 @@ pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<(&'static st
 pub(super) fn names_of(name: &str) -> (Option<String>, Option<String>) {
     let mut parts = name.splitn(3, '.').skip(1);
     let (database, table) = (parts.next(), parts.next());
-    (table.and(database).map(str::to_owned), table.or(database).map(str::to_owned))
+    (
+        table.and(database).map(str::to_owned),
+        table.or(database).map(str::to_owned),
+    )
 }

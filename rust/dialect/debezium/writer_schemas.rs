@@ -36,16 +36,28 @@ impl WriterSchemas {
         let compiled = WriterSchema::compile(text, references).map(Arc::new);
         let outcome = compiled.as_ref().map(drop).map_err(Clone::clone);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::make_mut(&mut known).entry(id).or_insert(compiled.map_err(Arc::from));
+        Arc::make_mut(&mut known)
+            .entry(id)
+            .or_insert(compiled.map_err(Arc::from));
         outcome
     }
 
     pub fn is_known(&self, id: u32) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(&id)
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains_key(&id)
     }
 
     pub fn snapshot(&self, unfetched: HashMap<u32, String>) -> SchemaSnapshot {
-        SchemaSnapshot { known: self.known.read().unwrap_or_else(PoisonError::into_inner).clone(), unfetched }
+        SchemaSnapshot {
+            known: self
+                .known
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
+            unfetched,
+        }
     }
 }
 
@@ -57,7 +69,9 @@ impl SchemaSnapshot {
             Some(Err(what)) => Err(fault(format!("schema id {id} cannot be used: {what}"))),
             None => Err(fault(match self.unfetched.get(&id) {
                 Some(why) => format!("schema id {id} is not known: {why}"),
-                None => format!("schema id {id} is not known; set schema_registry, or add it to writer_schemas"),
+                None => format!(
+                    "schema id {id} is not known; set schema_registry, or add it to writer_schemas"
+                ),
             })),
         }
     }

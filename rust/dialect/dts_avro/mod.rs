@@ -48,17 +48,30 @@ pub(super) const DIALECT: Dialect = Dialect {
     producer: "Aliyun DTS",
     wire: Wire::Avro,
     description: "the records of Aliyun DTS's change tracking, of both published schemas",
-    marks: Marks::BytesOrRead(|bytes| PUBLISHED.as_ref().is_some_and(|plan| plan.matches_header(bytes)), try_read),
+    marks: Marks::BytesOrRead(
+        |bytes| {
+            PUBLISHED
+                .as_ref()
+                .is_some_and(|plan| plan.matches_header(bytes))
+        },
+        try_read,
+    ),
     quirks: |_| &QUIRKS,
     read: Read::Bytes(read),
     options: &["writer_schema"],
     template: None,
 };
 
-static QUIRKS: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Typed, quoting: Quoting::None };
+static QUIRKS: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Typed,
+    quoting: Quoting::None,
+};
 
 /// The newer of the published schemas; the older one is a prefix of it.
-static PUBLISHED: LazyLock<Option<SchemaPlan>> = LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
+static PUBLISHED: LazyLock<Option<SchemaPlan>> =
+    LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
 
 /// Symbols of `operation`. Those without an operation of their own are distinguished by `source.operation`.
 const OPERATIONS: [(&str, Op); 17] = [
@@ -121,7 +134,11 @@ const LISTS: usize = 64;
 
 impl Default for RecordCache<'_> {
     fn default() -> Self {
-        RecordCache { lists: [ColumnList::default(); LISTS], keys: (&[], None), before: Vec::new() }
+        RecordCache {
+            lists: [ColumnList::default(); LISTS],
+            keys: (&[], None),
+            before: Vec::new(),
+        }
     }
 }
 
@@ -129,7 +146,9 @@ impl<'a> RecordCache<'a> {
     /// Returns the slot of a table: its last column list, or that of another table with the same hash.
     #[inline]
     fn list(&mut self, table: &[u8]) -> &mut ColumnList<'a> {
-        let slot = table.iter().fold(0, |hash: usize, byte| hash.wrapping_mul(31).wrapping_add((*byte).into())) % LISTS;
+        let slot = table.iter().fold(0, |hash: usize, byte| {
+            hash.wrapping_mul(31).wrapping_add((*byte).into())
+        }) % LISTS;
         // Slot 0 is `first`, without a bounds check that can panic.
         let [first, rest @ ..] = &mut self.lists;
         rest.get_mut(slot.wrapping_sub(1)).unwrap_or(first)
@@ -168,7 +187,12 @@ enum RecordImage<'a, 'p> {
     Other,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Result<()> {
+fn read<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Result<()> {
     let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
     let plan = plan.ok_or_else(|| Fault::new(Kind::Envelope, "there is no schema"))?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
@@ -180,22 +204,42 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 
 /// Reads bytes that may be a record of the published schema. `None` if the fields before the columns are none of it: to read them
 /// costs no more than to check them.
-fn try_read<'a>(bytes: &'a [u8], options: &DialectOptions, events: &mut Events<'a, '_, '_>, caches: &mut Caches<'a>) -> Option<Result<()>> {
+fn try_read<'a>(
+    bytes: &'a [u8],
+    options: &DialectOptions,
+    events: &mut Events<'a, '_, '_>,
+    caches: &mut Caches<'a>,
+) -> Option<Result<()>> {
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
     // Names of the key are read in the header, before it is known that the record is one of DTS.
     events.set_quoting(QUIRKS.quoting);
     let has_position = |source: &Source<'_>| source.position.is_some() || source.file.is_some();
-    if record.read_header(events).is_err() || !events.envelopes.last().is_some_and(|envelope| has_position(&envelope.source)) {
+    if record.read_header(events).is_err()
+        || !events
+            .envelopes
+            .last()
+            .is_some_and(|envelope| has_position(&envelope.source))
+    {
         events.envelopes.pop();
         return None;
     }
     events.set_dialect(&QUIRKS);
-    Some(record.read(plan.body(), events).and_then(|()| record.end()).and_then(|()| record.emit(events)))
+    Some(
+        record
+            .read(plan.body(), events)
+            .and_then(|()| record.end())
+            .and_then(|()| record.emit(events)),
+    )
 }
 
 impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
-    fn new(bytes: &'a [u8], plan: &'p SchemaPlan, cache: &'c mut RecordCache<'a>, events: &mut Events<'a, '_, '_>) -> Self {
+    fn new(
+        bytes: &'a [u8],
+        plan: &'p SchemaPlan,
+        cache: &'c mut RecordCache<'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Self {
         cache.before.clear();
         events.new_envelope(&QUIRKS);
         Record {
@@ -216,7 +260,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             return Ok(());
         }
         // A fault gets its path below.
-        (self.reader, self.op, self.list) = (self.reader.reader_at(0), Op::Error, ColumnList::default());
+        (self.reader, self.op, self.list) =
+            (self.reader.reader_at(0), Op::Error, ColumnList::default());
         events.envelopes.pop();
         events.new_envelope(&QUIRKS);
         self.read(self.plan.header(), events)
@@ -227,8 +272,23 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         use Action::{Scalar as Read, Tags, Times};
         static NUMBER: Choice<ScalarEncoding> = Choice::Fixed(ScalarEncoding::Number);
         static TEXT: Choice<ScalarEncoding> = Choice::Fixed(ScalarEncoding::Bytes);
-        let actions = self.plan.header().last_chunk()?.each_ref().map(|step| &step.action);
-        let [Read(_, connector), _, Read(_, operation), Read(_, object_name), Times(times), Tags(tags)] = actions else { return None };
+        let actions = self
+            .plan
+            .header()
+            .last_chunk()?
+            .each_ref()
+            .map(|step| &step.action);
+        let [
+            Read(_, connector),
+            _,
+            Read(_, operation),
+            Read(_, object_name),
+            Times(times),
+            Tags(tags),
+        ] = actions
+        else {
+            return None;
+        };
         self.reader.long().ok()?;
         self.scalar(Scalar::Id, &NUMBER, events).ok()?;
         self.scalar(Scalar::Timestamp, &NUMBER, events).ok()?;
@@ -248,7 +308,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             if step.is_optional && self.reader.is_at_end() {
                 break;
             }
-            self.step(&step.action, events).map_err(|fault| fault.within(&step.name))?;
+            self.step(&step.action, events)
+                .map_err(|fault| fault.within(&step.name))?;
         }
         Ok(())
     }
@@ -258,7 +319,10 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if self.reader.is_at_end() {
             return Ok(());
         }
-        let what = format!("{} bytes are left after the record; writer_schema can name their schema", self.reader.rest().len());
+        let what = format!(
+            "{} bytes are left after the record; writer_schema can name their schema",
+            self.reader.rest().len()
+        );
         Err(Fault::new(Kind::Syntax, what).at(self.reader.at()))
     }
 
@@ -282,29 +346,56 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     #[inline(always)]
-    fn scalar(&mut self, scalar: Scalar, encoding: &'p Choice<ScalarEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else { return Ok(()) };
+    fn scalar(
+        &mut self,
+        scalar: Scalar,
+        encoding: &'p Choice<ScalarEncoding>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
+        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else {
+            return Ok(());
+        };
         match scalar {
             Scalar::ObjectName => {
                 let name = encoding.bytes(reader)?.unwrap_or_default();
                 self.list = *self.cache.list(name);
                 if self.list.name != name {
                     let names = parse_object_name(reader.utf8(name)?, events.arena)?;
-                    self.list = ColumnList { name, names, ..ColumnList::default() };
+                    self.list = ColumnList {
+                        name,
+                        names,
+                        ..ColumnList::default()
+                    };
                 }
-                [envelope.database, envelope.schema, envelope.table] = self.list.names.map(|name| name.map(Cow::Borrowed));
+                [envelope.database, envelope.schema, envelope.table] =
+                    self.list.names.map(|name| name.map(Cow::Borrowed));
             }
             Scalar::Id => envelope.source.message_id = encoding.number(reader)?,
-            Scalar::Timestamp => envelope.source.event_time = encoding.number(reader)?.and_then(micros),
+            Scalar::Timestamp => {
+                envelope.source.event_time = encoding.number(reader)?.and_then(micros)
+            }
             // Whether there is one says what the record is.
             Scalar::Position if !events.needs.source => {
-                envelope.source.file = text(encoding, reader)?.filter(|position| !position.is_empty()).map(Cow::Borrowed);
+                envelope.source.file = text(encoding, reader)?
+                    .filter(|position| !position.is_empty())
+                    .map(Cow::Borrowed);
             }
-            Scalar::Position => parse_position(text(encoding, reader)?.unwrap_or_default(), &mut envelope.source),
+            Scalar::Position => parse_position(
+                text(encoding, reader)?.unwrap_or_default(),
+                &mut envelope.source,
+            ),
             // Whoever does not ask for them needs no more than that they are text.
-            Scalar::Transaction | Scalar::Version | Scalar::Connector if !events.needs.source => drop(encoding.is_text(reader)?),
-            Scalar::Transaction => envelope.source.transaction_id = text(encoding, reader)?.filter(|id| !id.is_empty()).map(Cow::Borrowed),
-            Scalar::Connector => envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1),
+            Scalar::Transaction | Scalar::Version | Scalar::Connector if !events.needs.source => {
+                encoding.is_text(reader)?;
+            }
+            Scalar::Transaction => {
+                envelope.source.transaction_id = text(encoding, reader)?
+                    .filter(|id| !id.is_empty())
+                    .map(Cow::Borrowed)
+            }
+            Scalar::Connector => {
+                envelope.connector = Some(lookup(encoding.symbol(reader)?, &[("MySQL", ())]).1)
+            }
             Scalar::Version => envelope.version = text(encoding, reader)?.map(Cow::Borrowed),
             Scalar::Operation => {
                 let (op, operation) = lookup(encoding.symbol(reader)?, &OPERATIONS);
@@ -322,20 +413,31 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the times at which the record passed the stages of DTS, the last of which wrote it.
-    fn times(&mut self, times: &'p Choice<ItemsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn times(
+        &mut self,
+        times: &'p Choice<ItemsEncoding>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         let mut last = None;
-        self.plan.for_each_item(times, &mut self.reader, |reader, encoding| {
-            last = encoding.number(reader)?;
-            Ok(())
-        })?;
+        self.plan
+            .for_each_item(times, &mut self.reader, |reader, encoding| {
+                last = encoding.number(reader)?;
+                Ok(())
+            })?;
         if let (Some(time), Some(envelope)) = (last.and_then(micros), events.envelopes.last_mut()) {
             envelope.source.produced_time = Some(time);
         }
         Ok(())
     }
 
-    fn tags(&mut self, tags: &'p Choice<ItemsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
-        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else { return Ok(()) };
+    fn tags(
+        &mut self,
+        tags: &'p Choice<ItemsEncoding>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
+        let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else {
+            return Ok(());
+        };
         let mut keys = None;
         self.plan.for_each_item(tags, reader, |reader, encoding| {
             let name = reader.bytes()?;
@@ -346,7 +448,10 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
                 b"server_id" => envelope.server_id = number(reader, value)?,
                 // When DTS read the change; the last stage's time, if any, is closer to the message.
                 b"readerThroughoutTime" => {
-                    envelope.source.produced_time = envelope.source.produced_time.or(number(reader, value)?.and_then(micros));
+                    envelope.source.produced_time = envelope
+                        .source
+                        .produced_time
+                        .or(number(reader, value)?.and_then(micros));
                 }
                 _ => {}
             }
@@ -355,7 +460,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if let Some(keys) = keys {
             if keys != self.cache.keys.0 || keys.is_empty() {
                 let (text, start) = (self.reader.utf8(keys)?, self.reader.offset_of(keys));
-                let names = primary_key(text, events).map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
+                let names = primary_key(text, events)
+                    .map_err(|fault| shifted(fault, start).within("pk_uk_info"))?;
                 self.cache.keys = (keys, names);
             }
             if let Some(envelope) = events.envelopes.last_mut() {
@@ -365,7 +471,11 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    fn columns(&mut self, columns: &'p Choice<ColumnsEncoding>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn columns(
+        &mut self,
+        columns: &'p Choice<ColumnsEncoding>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         self.columns = match columns.pick(&mut self.reader)? {
             ColumnsEncoding::Null => ColumnListing::Null,
             ColumnsEncoding::Listed(record) => ColumnListing::Columns(self.list(record, events)?),
@@ -378,7 +488,11 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the list of columns; one that equals the table's cached list is skipped.
-    fn list(&mut self, record: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<ColumnList<'a>> {
+    fn list(
+        &mut self,
+        record: &'p RecordPlan,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<ColumnList<'a>> {
         if !self.list.raw.is_empty() && self.reader.eat(self.list.raw) {
             return Ok(self.list);
         }
@@ -387,30 +501,56 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         let raw = self.reader.since(start);
         let types = events.needs.types.then(|| types(raw, &columns, events));
         let in_order = count_in_order(&columns, events);
-        self.list = ColumnList { raw, columns: events.arena.alloc_slice_copy(&columns), types, in_order, ..self.list };
+        self.list = ColumnList {
+            raw,
+            columns: events.arena.alloc_slice_copy(&columns),
+            types,
+            in_order,
+            ..self.list
+        };
         *self.cache.list(self.list.name) = self.list;
         Ok(self.list)
     }
 
-    fn read_columns(&mut self, record: &'p RecordPlan, events: &mut Events<'a, '_, '_>) -> Result<Vec<ColumnDescriptor>> {
+    fn read_columns(
+        &mut self,
+        record: &'p RecordPlan,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<Vec<ColumnDescriptor>> {
         let (mut columns, mut key) = (Vec::new(), NameId::START);
         let schemas = &self.plan.schemas;
         self.reader.items(|reader| {
             let ([name], [type_number]) = record.read(reader, schemas)?;
-            key = events.keys.plain(&unescaped(reader.utf8(name.unwrap_or_default())?), key);
-            let type_number = type_number.and_then(|number| i32::try_from(number).ok()).unwrap_or(-1);
-            columns.push(ColumnDescriptor { key, is_requested: events.wants_cell(key), type_number });
+            key = events
+                .keys
+                .plain(&unescaped(reader.utf8(name.unwrap_or_default())?), key);
+            let type_number = type_number
+                .and_then(|number| i32::try_from(number).ok())
+                .unwrap_or(-1);
+            columns.push(ColumnDescriptor {
+                key,
+                is_requested: events.wants_cell(key),
+                type_number,
+            });
             Ok(())
         })?;
         Ok(columns)
     }
 
-    fn image(&mut self, image: &'p Choice<ImageEncoding>, events: &mut Events<'a, '_, '_>) -> Result<RecordImage<'a, 'p>> {
+    fn image(
+        &mut self,
+        image: &'p Choice<ImageEncoding>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<RecordImage<'a, 'p>> {
         match image.pick(&mut self.reader)? {
             ImageEncoding::Null => Ok(RecordImage::None),
             ImageEncoding::Text => Ok(RecordImage::Text(self.reader.text()?)),
             ImageEncoding::Cells(cell, whole) => self.values(cell, whole, events),
-            ImageEncoding::Other(schema) => self.plan.schemas.skip(schema, &mut self.reader).map(|()| RecordImage::Other),
+            ImageEncoding::Other(schema) => self
+                .plan
+                .schemas
+                .skip(schema, &mut self.reader)
+                .map(|()| RecordImage::Other),
         }
     }
 
@@ -435,11 +575,19 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
-        let sql = if let RecordImage::Text(sql) = self.after { Some(sql) } else { None };
+        let sql = if let RecordImage::Text(sql) = self.after {
+            Some(sql)
+        } else {
+            None
+        };
         if let Some(envelope) = events.envelopes.last_mut() {
             envelope.sql = sql.map(Cow::Borrowed);
         }
-        let op = if self.op == Op::Ddl { Op::of_statement(sql.unwrap_or_default()) } else { self.op };
+        let op = if self.op == Op::Ddl {
+            Op::of_statement(sql.unwrap_or_default())
+        } else {
+            self.op
+        };
         let envelope = events.last_envelope()?;
         events.row(op, envelope, None, None);
         Ok(())
@@ -455,35 +603,64 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         if let Some(envelope) = events.envelopes.last_mut() {
             envelope.types = list.types;
         }
-        let before = self.cells_of(Side::Before, &list, events).map_err(|fault| fault.within(Side::Before.name()))?;
-        let after = self.cells_of(Side::After, &list, events).map_err(|fault| fault.within(Side::After.name()))?;
-        let needed = if op == Op::Delete { Side::Before } else { Side::After };
+        let before = self
+            .cells_of(Side::Before, &list, events)
+            .map_err(|fault| fault.within(Side::Before.name()))?;
+        let after = self
+            .cells_of(Side::After, &list, events)
+            .map_err(|fault| fault.within(Side::After.name()))?;
+        let needed = if op == Op::Delete {
+            Side::Before
+        } else {
+            Side::After
+        };
         let (before, after) = match op {
             Op::Insert => (None, after),
             Op::Delete => (before, None),
             _ => (before, after),
         };
         if before.is_none() && needed == Side::Before || after.is_none() && needed == Side::After {
-            return Err(Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(needed.name()));
+            return Err(
+                Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
+                    .within(needed.name()),
+            );
         }
         let envelope = events.last_envelope()?;
-        let image = |cells: Cells| event::Image { is_in_order: list.in_order == Some(cells.len()), ..event::Image::whole(cells) };
+        let image = |cells: Cells| event::Image {
+            is_in_order: list.in_order == Some(cells.len()),
+            ..event::Image::whole(cells)
+        };
         events.row(op, envelope, before.map(image), after.map(image));
         Ok(())
     }
 
-    fn cells_of(&mut self, side: Side, list: &ColumnList<'a>, events: &mut Events<'a, '_, '_>) -> Result<Option<Cells>> {
+    fn cells_of(
+        &mut self,
+        side: Side,
+        list: &ColumnList<'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<Option<Cells>> {
         let image = match self.side(side).clone() {
             RecordImage::Deferred(start, cell) => {
                 let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
-                cells(&mut self.reader.reader_at(start), self.plan, cell, list, memo, events)?
+                cells(
+                    &mut self.reader.reader_at(start),
+                    self.plan,
+                    cell,
+                    list,
+                    memo,
+                    events,
+                )?
             }
             other => other,
         };
         match image {
             RecordImage::None => Ok(None),
             RecordImage::Cells(cells) => Ok(Some(cells)),
-            _ => Err(Fault::new(Kind::Envelope, "expected the columns' values, found text")),
+            _ => Err(Fault::new(
+                Kind::Envelope,
+                "expected the columns' values, found text",
+            )),
         }
     }
 }
@@ -504,11 +681,21 @@ fn cells<'a, 'p>(
     let is_first = memo.as_ref().is_some_and(|memo| memo.is_empty());
     while reader.next_item(&mut items)? {
         let start = reader.at();
-        let column = list.columns.get(at).ok_or_else(|| count_mismatch(at + 1, at))?;
-        let value = match memo.as_ref().filter(|_| !is_first).and_then(|memo| memo.get(at)).filter(|memoized| reader.eat(memoized.0)) {
+        let column = list
+            .columns
+            .get(at)
+            .ok_or_else(|| count_mismatch(at + 1, at))?;
+        let value = match memo
+            .as_ref()
+            .filter(|_| !is_first)
+            .and_then(|memo| memo.get(at))
+            .filter(|memoized| reader.eat(memoized.0))
+        {
             Some(memoized) => memoized.1,
             None => {
-                let value = cell.pick(reader).and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
+                let value = cell
+                    .pick(reader)
+                    .and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
                 value.map_err(|fault| fault.within(events.keys.name(column.key)))?
             }
         };
@@ -530,7 +717,9 @@ fn cells<'a, 'p>(
 /// Returns how many columns are requested, if they are the table's first ones in their order.
 fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> Option<usize> {
     let mut requested = columns.iter().filter(|column| column.is_requested);
-    requested.try_fold(0, |place, column| (events.keys.column(column.key) == Some(place)).then_some(place + 1))
+    requested.try_fold(0, |place, column| {
+        (events.keys.column(column.key) == Some(place)).then_some(place + 1)
+    })
 }
 
 /// Returns the block of declared types of a list of columns; `raw` is its cache key.
@@ -540,16 +729,32 @@ fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '
         return block;
     }
     events.types.start();
-    for ColumnDescriptor { key, type_number, .. } in columns {
-        events.types.declare_as((*key, events.keys.column(*key)), NAME, &type_number.to_string(), || declared(*type_number));
+    for ColumnDescriptor {
+        key, type_number, ..
+    } in columns
+    {
+        events.types.declare_as(
+            (*key, events.keys.column(*key)),
+            NAME,
+            &type_number.to_string(),
+            || declared(*type_number),
+        );
     }
     events.types.finish(raw, hint)
 }
 
 #[cold]
 fn no_columns(listing: &ColumnListing<'_>) -> Fault {
-    let found = if matches!(listing, ColumnListing::Null) { "null" } else { "text" };
-    Fault::new(Kind::Envelope, format!("expected the columns of the row, found {found}")).within("fields")
+    let found = if matches!(listing, ColumnListing::Null) {
+        "null"
+    } else {
+        "text"
+    };
+    Fault::new(
+        Kind::Envelope,
+        format!("expected the columns of the row, found {found}"),
+    )
+    .within("fields")
 }
 
 /// Reads the primary key of `{"PRIMARY":["id"],"uk_code":["code"]}`.
@@ -576,8 +781,14 @@ fn shifted(fault: Fault, start: usize) -> Fault {
 fn parse_position<'a>(position: &'a str, source: &mut Source<'a>) {
     let at = memchr::memchr(b'@', position.as_bytes()).unwrap_or(position.len());
     source.position = position.get(..at).and_then(|digits| digits.parse().ok());
-    let file = if source.position.is_some() { position.get(at + 1..).unwrap_or_default() } else { position };
-    source.file = Some(file).filter(|file| !file.is_empty()).map(Cow::Borrowed);
+    let file = if source.position.is_some() {
+        position.get(at + 1..).unwrap_or_default()
+    } else {
+        position
+    };
+    source.file = Some(file)
+        .filter(|file| !file.is_empty())
+        .map(Cow::Borrowed);
 }
 
 /// Parses `database.table`, `database.schema.table`, or a database alone.
@@ -587,8 +798,16 @@ fn parse_object_name<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a s
         Cow::Owned(part) => arena.alloc_str(&part),
     };
     let mut parts = name.split('.').map(unescape);
-    match [parts.next().filter(|_| !name.is_empty()), parts.next(), parts.next(), parts.next()] {
-        [.., Some(_)] => Err(Fault::new(Kind::Envelope, format!("{} has more than three parts", crate::error::excerpt(name)))),
+    match [
+        parts.next().filter(|_| !name.is_empty()),
+        parts.next(),
+        parts.next(),
+        parts.next(),
+    ] {
+        [.., Some(_)] => Err(Fault::new(
+            Kind::Envelope,
+            format!("{} has more than three parts", crate::error::excerpt(name)),
+        )),
         [database, schema, table @ Some(_), None] => Ok([database, schema, table]),
         [database, table, None, None] => Ok([database, None, table]),
     }
@@ -597,7 +816,11 @@ fn parse_object_name<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a s
 /// Unescapes a name, in which dots are escaped: the SDK's `ObjectNameUtils`.
 fn unescaped(name: &str) -> Cow<'_, str> {
     const DOT: &str = "\\u002E";
-    if name.contains(DOT) { name.replace(DOT, ".").into() } else { name.into() }
+    if name.contains(DOT) {
+        name.replace(DOT, ".").into()
+    } else {
+        name.into()
+    }
 }
 
 /// Converts an epoch to microseconds; 0 or less means unset.
@@ -606,7 +829,10 @@ fn micros(time: i64) -> Option<i64> {
 }
 
 fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {
-    encoding.bytes(reader)?.map(|bytes| reader.utf8(bytes)).transpose()
+    encoding
+        .bytes(reader)?
+        .map(|bytes| reader.utf8(bytes))
+        .transpose()
 }
 
 /// The number that text is, if it is one. Digits need no check of their UTF-8.

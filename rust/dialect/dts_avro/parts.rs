@@ -42,16 +42,21 @@ pub(super) enum ScalarEncoding {
 }
 
 impl ScalarEncoding {
-    pub fn compile(schemas: &Schemas, schema: &Schema, expected: ExpectedType) -> Result<Self, String> {
+    pub fn compile(
+        schemas: &Schemas,
+        schema: &Schema,
+        expected: ExpectedType,
+    ) -> Result<Self, String> {
         let encoding = match (schema, expected) {
             (Schema::Null, _) => Some(ScalarEncoding::Null),
             (Schema::Int | Schema::Long, ExpectedType::Number) => Some(ScalarEncoding::Number),
             (Schema::Float, ExpectedType::Double) => Some(ScalarEncoding::Single),
             (Schema::Double, ExpectedType::Double) => Some(ScalarEncoding::Double),
-            (Schema::String, ExpectedType::Text | ExpectedType::Symbol) | (Schema::Bytes, ExpectedType::Bytes) => {
-                Some(ScalarEncoding::Bytes)
-            }
-            (named, ExpectedType::Symbol) => schemas.symbols(named).map(|symbols| ScalarEncoding::Enum(symbols.to_vec())),
+            (Schema::String, ExpectedType::Text | ExpectedType::Symbol)
+            | (Schema::Bytes, ExpectedType::Bytes) => Some(ScalarEncoding::Bytes),
+            (named, ExpectedType::Symbol) => schemas
+                .symbols(named)
+                .map(|symbols| ScalarEncoding::Enum(symbols.to_vec())),
             _ => None,
         };
         encoding.ok_or_else(|| format!("is not {}", expected.name()))
@@ -74,7 +79,9 @@ impl Choice<ScalarEncoding> {
         match self.pick(reader)? {
             ScalarEncoding::Number => reader.long().map(Some),
             ScalarEncoding::Double => reader.double().map(|double| Some(double.to_bits() as i64)),
-            ScalarEncoding::Single => reader.float().map(|single| Some(f64::from(single).to_bits() as i64)),
+            ScalarEncoding::Single => reader
+                .float()
+                .map(|single| Some(f64::from(single).to_bits() as i64)),
             _ => Ok(None),
         }
     }
@@ -155,7 +162,9 @@ impl FieldPlan {
 
     /// Whether it is a union of null and a number.
     fn is_optional_number(&self, index: usize) -> bool {
-        let FieldPlan::Number(at, Choice::Union(branches)) = self else { return false };
+        let FieldPlan::Number(at, Choice::Union(branches)) = self else {
+            return false;
+        };
         *at == index && matches!(**branches, [ScalarEncoding::Null, ScalarEncoding::Number])
     }
 }
@@ -163,13 +172,29 @@ impl FieldPlan {
 impl RecordLayout {
     fn of(fields: &[FieldPlan]) -> Self {
         match fields {
-            [FieldPlan::SkippedInteger, value] if value.is_bytes(0) => RecordLayout::NumberThenBytes,
-            [value, FieldPlan::SkippedInteger, FieldPlan::SkippedInteger] if value.is_bytes(0) => RecordLayout::BytesThenNumbers,
-            [FieldPlan::Skipped(Schema::String), value] if value.is_bytes(0) => RecordLayout::SkippedThenBytes,
-            [first, second] if first.is_bytes(1) && second.is_bytes(0) => RecordLayout::SecondThenFirst,
-            [first, second] if first.is_bytes(0) && second.is_number(0) => RecordLayout::BytesAndNumber,
+            [FieldPlan::SkippedInteger, value] if value.is_bytes(0) => {
+                RecordLayout::NumberThenBytes
+            }
+            [value, FieldPlan::SkippedInteger, FieldPlan::SkippedInteger] if value.is_bytes(0) => {
+                RecordLayout::BytesThenNumbers
+            }
+            [FieldPlan::Skipped(Schema::String), value] if value.is_bytes(0) => {
+                RecordLayout::SkippedThenBytes
+            }
+            [first, second] if first.is_bytes(1) && second.is_bytes(0) => {
+                RecordLayout::SecondThenFirst
+            }
+            [first, second] if first.is_bytes(0) && second.is_number(0) => {
+                RecordLayout::BytesAndNumber
+            }
             [first, second] if first.is_number(0) && second.is_number(1) => RecordLayout::Numbers,
-            fields if !fields.is_empty() && fields.iter().enumerate().all(|(at, field)| field.is_optional_number(at)) => {
+            fields
+                if !fields.is_empty()
+                    && fields
+                        .iter()
+                        .enumerate()
+                        .all(|(at, field)| field.is_optional_number(at)) =>
+            {
                 RecordLayout::OptionalNumbers
             }
             _ => RecordLayout::Other,
@@ -178,18 +203,38 @@ impl RecordLayout {
 }
 
 /// The requested values of a record: bytes, then numbers, each in the order of the request.
-type RequestedValues<'a, const BYTES: usize, const NUMBERS: usize> = ([Option<&'a [u8]>; BYTES], [Option<i64>; NUMBERS]);
+type RequestedValues<'a, const BYTES: usize, const NUMBERS: usize> =
+    ([Option<&'a [u8]>; BYTES], [Option<i64>; NUMBERS]);
 
 impl RecordPlan {
     /// Compiles the decoding of a record's requested fields: bytes, then numbers.
-    pub fn compile(schemas: &Schemas, schema: &Schema, bytes: &[RequestedField], numbers: &[RequestedField]) -> Result<Self, String> {
+    pub fn compile(
+        schemas: &Schemas,
+        schema: &Schema,
+        bytes: &[RequestedField],
+        numbers: &[RequestedField],
+    ) -> Result<Self, String> {
         let mut plan = RecordPlan::default();
         plan.add(schemas, schema, "", (bytes, numbers))?;
         let name = schemas.named(schema).map_or("", |named| &named.name);
         plan.layout = RecordLayout::of(&plan.fields);
-        let indices = |index_of: fn(&FieldPlan) -> Option<usize>| plan.fields.iter().filter_map(index_of).collect::<Vec<_>>();
-        let found_bytes = indices(|field| if let FieldPlan::Bytes(at, _) = field { Some(*at) } else { None });
-        let found_numbers = indices(|field| if let FieldPlan::Number(at, _) = field { Some(*at) } else { None });
+        let indices = |index_of: fn(&FieldPlan) -> Option<usize>| {
+            plan.fields.iter().filter_map(index_of).collect::<Vec<_>>()
+        };
+        let found_bytes = indices(|field| {
+            if let FieldPlan::Bytes(at, _) = field {
+                Some(*at)
+            } else {
+                None
+            }
+        });
+        let found_numbers = indices(|field| {
+            if let FieldPlan::Number(at, _) = field {
+                Some(*at)
+            } else {
+                None
+            }
+        });
         match missing(bytes, &found_bytes).or(missing(numbers, &found_numbers)) {
             Some(path) => Err(format!("{name} has no field {path}")),
             None => Ok(plan),
@@ -207,16 +252,29 @@ impl RecordPlan {
         for field in schemas.fields(schema).unwrap_or_default() {
             let path = format!("{parent}{}", field.name);
             let inner = format!("{path}.");
-            let index = |requested: &[RequestedField]| requested.iter().position(|(requested, _)| *requested == path);
+            let index = |requested: &[RequestedField]| {
+                requested
+                    .iter()
+                    .position(|(requested, _)| *requested == path)
+            };
             let compile = |requested: &[RequestedField], at: usize| {
-                let expected = requested.get(at).map_or(ExpectedType::Bytes, |(_, expected)| *expected);
-                compile_scalar(schemas, &field.schema, expected).map_err(|what| format!("{path} {what}"))
+                let expected = requested
+                    .get(at)
+                    .map_or(ExpectedType::Bytes, |(_, expected)| *expected);
+                compile_scalar(schemas, &field.schema, expected)
+                    .map_err(|what| format!("{path} {what}"))
             };
             if let Some(at) = index(bytes) {
                 self.fields.push(FieldPlan::Bytes(at, compile(bytes, at)?));
             } else if let Some(at) = index(numbers) {
-                self.fields.push(FieldPlan::Number(at, compile(numbers, at)?));
-            } else if schemas.fields(&field.schema).is_some() && bytes.iter().chain(numbers).any(|(path, _)| path.starts_with(&inner)) {
+                self.fields
+                    .push(FieldPlan::Number(at, compile(numbers, at)?));
+            } else if schemas.fields(&field.schema).is_some()
+                && bytes
+                    .iter()
+                    .chain(numbers)
+                    .any(|(path, _)| path.starts_with(&inner))
+            {
                 self.add(schemas, &field.schema, &inner, requested)?;
             } else if matches!(field.schema, Schema::Int | Schema::Long) {
                 self.fields.push(FieldPlan::SkippedInteger);
@@ -287,11 +345,17 @@ impl RecordPlan {
             match field {
                 FieldPlan::Bytes(at, encoding) => {
                     let found = encoding.bytes(reader)?;
-                    bytes.get_mut(*at).into_iter().for_each(|slot| *slot = found);
+                    bytes
+                        .get_mut(*at)
+                        .into_iter()
+                        .for_each(|slot| *slot = found);
                 }
                 FieldPlan::Number(at, encoding) => {
                     let found = encoding.number(reader)?;
-                    numbers.get_mut(*at).into_iter().for_each(|slot| *slot = found);
+                    numbers
+                        .get_mut(*at)
+                        .into_iter()
+                        .for_each(|slot| *slot = found);
                 }
                 FieldPlan::SkippedInteger => reader.long().map(drop)?,
                 FieldPlan::Skipped(schema) => schemas.skip(schema, reader)?,
@@ -303,10 +367,20 @@ impl RecordPlan {
 
 /// Returns the path of the first requested field that was not found.
 fn missing(requested: &[RequestedField], found: &[usize]) -> Option<&'static str> {
-    requested.iter().enumerate().find(|(at, _)| !found.contains(at)).map(|(_, (path, _))| *path)
+    requested
+        .iter()
+        .enumerate()
+        .find(|(at, _)| !found.contains(at))
+        .map(|(_, (path, _))| *path)
 }
 
 /// Compiles the decoding of a scalar.
-pub(super) fn compile_scalar(schemas: &Schemas, schema: &Schema, expected: ExpectedType) -> Result<Choice<ScalarEncoding>, String> {
-    Choice::compile(schema, |branch| ScalarEncoding::compile(schemas, branch, expected))
+pub(super) fn compile_scalar(
+    schemas: &Schemas,
+    schema: &Schema,
+    expected: ExpectedType,
+) -> Result<Choice<ScalarEncoding>, String> {
+    Choice::compile(schema, |branch| {
+        ScalarEncoding::compile(schemas, branch, expected)
+    })
 }

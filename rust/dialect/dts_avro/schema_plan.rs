@@ -108,7 +108,13 @@ pub(crate) struct SchemaPlan {
 }
 
 /// The fields that row changes require.
-const REQUIRED: [&str; 5] = ["operation", "objectName", "fields", "beforeImages", "afterImages"];
+const REQUIRED: [&str; 5] = [
+    "operation",
+    "objectName",
+    "fields",
+    "beforeImages",
+    "afterImages",
+];
 
 /// The last field of the newer published schema, absent from the older one.
 const OPTIONAL: &str = "bornTimestamp";
@@ -118,11 +124,18 @@ impl SchemaPlan {
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let (schemas, schema) = Schemas::parse(text)?;
         let record = record_of(&schemas, &schema).ok_or("there is no record")?;
-        let mut plan = SchemaPlan { schemas: Schemas::default(), steps: Vec::new(), header_length: 0 };
+        let mut plan = SchemaPlan {
+            schemas: Schemas::default(),
+            steps: Vec::new(),
+            header_length: 0,
+        };
         plan.add(&schemas, record, "")?;
         plan.schemas = schemas;
         plan.header_length = header_length(&plan.steps);
-        match REQUIRED.iter().find(|name| !plan.steps.iter().any(|step| step.name == **name)) {
+        match REQUIRED
+            .iter()
+            .find(|name| !plan.steps.iter().any(|step| step.name == **name))
+        {
             Some(name) => Err(format!("the record has no field {name}")),
             None => Ok(plan),
         }
@@ -135,8 +148,13 @@ impl SchemaPlan {
                 self.add(schemas, &field.schema, "source.")?;
                 continue;
             }
-            let action = action(schemas, &name, &field.schema).map_err(|what| format!("{name} {what}"))?;
-            self.steps.push(Step { is_optional: name == OPTIONAL, name, action });
+            let action =
+                action(schemas, &name, &field.schema).map_err(|what| format!("{name} {what}"))?;
+            self.steps.push(Step {
+                is_optional: name == OPTIONAL,
+                name,
+                action,
+            });
         }
         Ok(())
     }
@@ -144,7 +162,10 @@ impl SchemaPlan {
     /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
-        self.header().iter().all(|step| self.check_header_field(&step.action, &mut reader).unwrap_or(false))
+        self.header().iter().all(|step| {
+            self.check_header_field(&step.action, &mut reader)
+                .unwrap_or(false)
+        })
     }
 
     /// The fields before the columns, if they are those of the published schemas.
@@ -160,11 +181,17 @@ impl SchemaPlan {
     /// Skips a field of the header, and returns whether it is plausible.
     fn check_header_field(&self, action: &Action, reader: &mut Reader<'_>) -> Result<bool> {
         match action {
-            Action::Scalar(Scalar::Id | Scalar::Timestamp, encoding) => encoding.number(reader).map(|_| true),
+            Action::Scalar(Scalar::Id | Scalar::Timestamp, encoding) => {
+                encoding.number(reader).map(|_| true)
+            }
             // Zero bytes are a valid record too, but every record of DTS has a position.
             Action::Scalar(Scalar::Position, encoding) => encoding.is_text(reader),
             Action::Scalar(_, encoding) => encoding.is_text(reader).map(|_| true),
-            Action::Times(times) => self.for_each_item(times, reader, |reader, encoding| encoding.number(reader).map(drop)).map(|()| true),
+            Action::Times(times) => self
+                .for_each_item(times, reader, |reader, encoding| {
+                    encoding.number(reader).map(drop)
+                })
+                .map(|()| true),
             Action::Tags(tags) => {
                 let tag = |reader: &mut Reader<'_>, encoding: &Choice<ScalarEncoding>| {
                     reader.is_text()?;
@@ -200,7 +227,11 @@ fn header_length(steps: &[Step]) -> usize {
     use Choice::Fixed;
     use Scalar::{Connector, Id, ObjectName, Operation, Position, Timestamp, Transaction, Version};
     use ScalarEncoding::{Bytes, Number};
-    let header: Vec<&Action> = steps.iter().map(|step| &step.action).take_while(|action| !matches!(action, Columns(_))).collect();
+    let header: Vec<&Action> = steps
+        .iter()
+        .map(|step| &step.action)
+        .take_while(|action| !matches!(action, Columns(_)))
+        .collect();
     match *header {
         [
             SkipNumber,
@@ -224,9 +255,11 @@ fn header_length(steps: &[Step]) -> usize {
 fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
     let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
     match schema {
-        Schema::Union(types) => {
-            types.iter().filter(is_record).find(|record| schemas.named(record).is_some_and(|named| named.name == "Record"))
-        }
+        Schema::Union(types) => types.iter().filter(is_record).find(|record| {
+            schemas
+                .named(record)
+                .is_some_and(|named| named.name == "Record")
+        }),
         other => Some(other).filter(is_record),
     }
 }
@@ -234,13 +267,17 @@ fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
 /// Returns the action for a field of the record.
 fn action(schemas: &Schemas, name: &str, schema: &Schema) -> Result<Action, String> {
     Ok(match name {
-        "processTimestamps" => Action::Times(Choice::compile(schema, |branch| Ok(times(schemas, branch)))?),
+        "processTimestamps" => Action::Times(Choice::compile(schema, |branch| {
+            Ok(times(schemas, branch))
+        })?),
         "tags" => Action::Tags(Choice::compile(schema, |branch| Ok(tags(schemas, branch)))?),
         "fields" => Action::Columns(columns_field(schemas, schema)?),
         "beforeImages" => Action::Image(Side::Before, image_field(schemas, schema)?),
         "afterImages" => Action::Image(Side::After, image_field(schemas, schema)?),
         other => match SCALARS.iter().find(|(path, ..)| *path == other) {
-            Some((_, expected, scalar)) => Action::Scalar(*scalar, compile_scalar(schemas, schema, *expected)?),
+            Some((_, expected, scalar)) => {
+                Action::Scalar(*scalar, compile_scalar(schemas, schema, *expected)?)
+            }
             None if matches!(schema, Schema::Int | Schema::Long) => Action::SkipNumber,
             None if matches!(schema, Schema::Bytes | Schema::String) => Action::SkipBytes,
             None => Action::Skip(schema.clone()),
@@ -265,7 +302,8 @@ fn tags(schemas: &Schemas, schema: &Schema) -> ItemsEncoding {
 }
 
 fn each(schemas: &Schemas, item: &Schema, expected: ExpectedType, whole: &Schema) -> ItemsEncoding {
-    compile_scalar(schemas, item, expected).map_or_else(|_| ItemsEncoding::Other(whole.clone()), ItemsEncoding::Each)
+    compile_scalar(schemas, item, expected)
+        .map_or_else(|_| ItemsEncoding::Other(whole.clone()), ItemsEncoding::Each)
 }
 
 fn columns_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ColumnsEncoding>, String> {
@@ -279,18 +317,24 @@ fn columns_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ColumnsEnc
 
 fn image_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ImageEncoding>, String> {
     let images = Choice::compile(schema, |branch| image(schemas, branch))?;
-    if images.any(|image| matches!(image, ImageEncoding::Cells(..))) { Ok(images) } else { Err("is not an array of values".into()) }
+    if images.any(|image| matches!(image, ImageEncoding::Cells(..))) {
+        Ok(images)
+    } else {
+        Err("is not an array of values".into())
+    }
 }
 
 fn columns(schemas: &Schemas, schema: &Schema) -> Result<ColumnsEncoding, String> {
     Ok(match schema {
         Schema::Null => ColumnsEncoding::Null,
-        Schema::Array(item) if schemas.fields(item).is_some() => ColumnsEncoding::Listed(RecordPlan::compile(
-            schemas,
-            item,
-            &[("name", ExpectedType::Text)],
-            &[("dataTypeNumber", ExpectedType::Number)],
-        )?),
+        Schema::Array(item) if schemas.fields(item).is_some() => {
+            ColumnsEncoding::Listed(RecordPlan::compile(
+                schemas,
+                item,
+                &[("name", ExpectedType::Text)],
+                &[("dataTypeNumber", ExpectedType::Number)],
+            )?)
+        }
         other => ColumnsEncoding::Other(other.clone()),
     })
 }
@@ -299,9 +343,10 @@ fn image(schemas: &Schemas, schema: &Schema) -> Result<ImageEncoding, String> {
     Ok(match schema {
         Schema::Null => ImageEncoding::Null,
         Schema::String => ImageEncoding::Text,
-        Schema::Array(item) => {
-            ImageEncoding::Cells(Choice::compile(item, |branch| CellEncoding::compile(schemas, branch))?, schema.clone())
-        }
+        Schema::Array(item) => ImageEncoding::Cells(
+            Choice::compile(item, |branch| CellEncoding::compile(schemas, branch))?,
+            schema.clone(),
+        ),
         other => ImageEncoding::Other(other.clone()),
     })
 }

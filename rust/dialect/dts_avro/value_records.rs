@@ -69,40 +69,81 @@ const STORED: RequestedField = ("value", ExpectedType::Bytes);
 /// Name of each record, its kind, and its requested fields: bytes, then numbers.
 const RECORDS: [(&str, ValueRecord, &[RequestedField], &[RequestedField]); 11] = [
     ("Integer", ValueRecord::Integer, &[VALUE], &[]),
-    ("Character", ValueRecord::Character, &[STORED, ("charset", ExpectedType::Text)], &[]),
+    (
+        "Character",
+        ValueRecord::Character,
+        &[STORED, ("charset", ExpectedType::Text)],
+        &[],
+    ),
     ("Decimal", ValueRecord::Decimal, &[VALUE], &[]),
-    ("Float", ValueRecord::Float, &[], &[("value", ExpectedType::Double)]),
-    ("Timestamp", ValueRecord::Timestamp, &[], &[("timestamp", ExpectedType::Number), ("millis", ExpectedType::Number)]),
+    (
+        "Float",
+        ValueRecord::Float,
+        &[],
+        &[("value", ExpectedType::Double)],
+    ),
+    (
+        "Timestamp",
+        ValueRecord::Timestamp,
+        &[],
+        &[
+            ("timestamp", ExpectedType::Number),
+            ("millis", ExpectedType::Number),
+        ],
+    ),
     ("DateTime", ValueRecord::DateTime, &[], &DATE_TIME_PARTS),
-    ("TimestampWithTimeZone", ValueRecord::Zoned, &[("timezone", ExpectedType::Text)], &ZONED_PARTS),
+    (
+        "TimestampWithTimeZone",
+        ValueRecord::Zoned,
+        &[("timezone", ExpectedType::Text)],
+        &ZONED_PARTS,
+    ),
     ("TextObject", ValueRecord::Text, &[VALUE], &[]),
     ("TextGeometry", ValueRecord::Text, &[VALUE], &[]),
-    ("BinaryObject", ValueRecord::Object, &[STORED, ("type", ExpectedType::Text)], &[]),
+    (
+        "BinaryObject",
+        ValueRecord::Object,
+        &[STORED, ("type", ExpectedType::Text)],
+        &[],
+    ),
     ("BinaryGeometry", ValueRecord::Geometry, &[STORED], &[]),
 ];
 
 impl CellEncoding {
     pub fn compile(schemas: &Schemas, schema: &Schema) -> Result<Self, String> {
         let name = schemas.named(schema).map_or("", |named| &named.name);
-        let record = RECORDS.iter().find(|(record, ..)| *record == name && schemas.fields(schema).is_some());
+        let record = RECORDS
+            .iter()
+            .find(|(record, ..)| *record == name && schemas.fields(schema).is_some());
         Ok(match (schema, record) {
             (Schema::Null, _) => CellEncoding::Null,
             (Schema::String, _) => CellEncoding::Text,
             (named, _) if name == "EmptyObject" && schemas.symbols(named).is_some() => {
                 CellEncoding::Empty(schemas.symbols(named).unwrap_or_default().to_vec())
             }
-            (_, Some((_, record, bytes, numbers))) => CellEncoding::Known(*record, RecordPlan::compile(schemas, schema, bytes, numbers)?),
+            (_, Some((_, record, bytes, numbers))) => CellEncoding::Known(
+                *record,
+                RecordPlan::compile(schemas, schema, bytes, numbers)?,
+            ),
             _ => CellEncoding::Unknown(name.into(), schema.clone()),
         })
     }
 
     /// Reads the value of a column, or skips it if it is not requested.
     #[inline(always)]
-    pub fn read<'a>(&self, reader: &mut Reader<'a>, schemas: &Schemas, column: &ColumnDescriptor, arena: &'a Bump) -> Result<Value<'a>> {
+    pub fn read<'a>(
+        &self,
+        reader: &mut Reader<'a>,
+        schemas: &Schemas,
+        column: &ColumnDescriptor,
+        arena: &'a Bump,
+    ) -> Result<Value<'a>> {
         let start = reader.at();
         let decoded = match self {
             CellEncoding::Null => return Ok(Value::Null),
-            CellEncoding::Known(record, plan) => record.read(plan, reader, schemas, column, arena)?,
+            CellEncoding::Known(record, plan) => {
+                record.read(plan, reader, schemas, column, arena)?
+            }
             CellEncoding::Text => Ok(Value::Text(reader.text()?)),
             CellEncoding::Empty(symbols) => {
                 let symbol = reader.index(symbols.len(), "symbol")?;
@@ -110,7 +151,9 @@ impl CellEncoding {
             }
             CellEncoding::Unknown(name, schema) => {
                 schemas.skip(schema, reader)?;
-                Err(type_error(format!("a value of Avro type {name:?} is none of DTS's")))
+                Err(type_error(format!(
+                    "a value of Avro type {name:?} is none of DTS's"
+                )))
             }
         };
         match decoded {
@@ -134,24 +177,40 @@ impl<'a> BadValue<'a> {
     #[cold]
     fn into_value(self, raw: &'a [u8], arena: &'a Bump) -> Value<'a> {
         let why = arena.alloc_str(&self.why);
-        Value::Unread(arena.alloc(Unread { kind: self.kind, why, bytes: self.bytes.unwrap_or(raw) }))
+        Value::Unread(arena.alloc(Unread {
+            kind: self.kind,
+            why,
+            bytes: self.bytes.unwrap_or(raw),
+        }))
     }
 }
 
 #[cold]
 fn type_error<'a>(why: impl Into<String>) -> Box<BadValue<'a>> {
-    Box::new(BadValue { kind: Kind::Type, why: why.into(), bytes: None })
+    Box::new(BadValue {
+        kind: Kind::Type,
+        why: why.into(),
+        bytes: None,
+    })
 }
 
 #[cold]
 fn range_error<'a>(why: impl Into<String>) -> Box<BadValue<'a>> {
-    Box::new(BadValue { kind: Kind::Range, why: why.into(), bytes: None })
+    Box::new(BadValue {
+        kind: Kind::Range,
+        why: why.into(),
+        bytes: None,
+    })
 }
 
 /// Error of bytes that are not valid text.
 #[cold]
 fn encoding_error<'a>(why: String, bytes: &'a [u8]) -> Box<BadValue<'a>> {
-    Box::new(BadValue { kind: Kind::Encoding, why, bytes: Some(bytes) })
+    Box::new(BadValue {
+        kind: Kind::Encoding,
+        why,
+        bytes: Some(bytes),
+    })
 }
 
 fn empty<'a>(symbol: &str) -> Decoded<'a> {
@@ -175,7 +234,10 @@ impl ValueRecord {
         arena: &'a Bump,
     ) -> Result<Decoded<'a>> {
         Ok(match self {
-            ValueRecord::Integer | ValueRecord::Text | ValueRecord::Decimal | ValueRecord::Geometry => {
+            ValueRecord::Integer
+            | ValueRecord::Text
+            | ValueRecord::Decimal
+            | ValueRecord::Geometry => {
                 let ([value], []) = plan.read(reader, schemas)?;
                 match value.filter(|_| column.is_requested) {
                     Some(value) => self.single(value, arena),
@@ -191,11 +253,15 @@ impl ValueRecord {
             }
             ValueRecord::Float => {
                 let ([], [bits]) = plan.read(reader, schemas)?;
-                Ok(bits.map_or(Value::Null, |bits| float(f64::from_bits(bits as u64), column.type_number)))
+                Ok(bits.map_or(Value::Null, |bits| {
+                    float(f64::from_bits(bits as u64), column.type_number)
+                }))
             }
             ValueRecord::Timestamp => {
                 let ([], [seconds, micros]) = plan.read(reader, schemas)?;
-                seconds.map_or(Ok(Value::Null), |seconds| timestamp(seconds, micros.unwrap_or(0)))
+                seconds.map_or(Ok(Value::Null), |seconds| {
+                    timestamp(seconds, micros.unwrap_or(0))
+                })
             }
             ValueRecord::DateTime => {
                 if plan.has_optional_numbers()
@@ -205,15 +271,25 @@ impl ValueRecord {
                     return Ok(Ok(value));
                 }
                 let ([], date_time_parts) = plan.read(reader, schemas)?;
-                if column.is_requested { date_time(&date_time_parts, arena) } else { Ok(Value::Null) }
+                if column.is_requested {
+                    date_time(&date_time_parts, arena)
+                } else {
+                    Ok(Value::Null)
+                }
             }
             ValueRecord::Object => {
                 let ([value, expected], []) = plan.read(reader, schemas)?;
-                Ok(value.map_or(Value::Null, |value| object(value, expected.unwrap_or_default())))
+                Ok(value.map_or(Value::Null, |value| {
+                    object(value, expected.unwrap_or_default())
+                }))
             }
             ValueRecord::Zoned => {
                 let ([zone], date_time_parts) = plan.read(reader, schemas)?;
-                if column.is_requested { zoned(&date_time_parts, zone.unwrap_or_default(), arena) } else { Ok(Value::Null) }
+                if column.is_requested {
+                    zoned(&date_time_parts, zone.unwrap_or_default(), arena)
+                } else {
+                    Ok(Value::Null)
+                }
             }
         })
     }
@@ -232,7 +308,9 @@ impl ValueRecord {
             // Java's BigDecimal prints some values with an exponent, MySQL none.
             ValueRecord::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
                 let plain = utf8(value).and_then(without_exponent);
-                plain.map_or(Value::Digits(value), |plain| Value::Number(arena.alloc_str(&plain)))
+                plain.map_or(Value::Digits(value), |plain| {
+                    Value::Number(arena.alloc_str(&plain))
+                })
             }
             // The record's precision is the column's width in bytes, and is ignored.
             _ => Value::Digits(value),
@@ -243,7 +321,11 @@ impl ValueRecord {
 /// Converts a double; a FLOAT is written as the double equal to it.
 fn float<'a>(double: f64, type_number: i32) -> Value<'a> {
     let single = double as f32;
-    if type_number == FLOAT && f64::from(single) == double { Value::Single(single) } else { Value::Double(double) }
+    if type_number == FLOAT && f64::from(single) == double {
+        Value::Single(single)
+    } else {
+        Value::Double(double)
+    }
 }
 
 /// Decodes text in the column's own character set, or bytes.
@@ -262,7 +344,9 @@ fn character<'a>(value: &'a [u8], charset: &[u8], arena: &'a Bump) -> Decoded<'a
 
 /// Decodes a large object. A TEXT does not declare its character set, so only valid UTF-8 is text.
 fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
-    let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"].iter().any(|text| expected.eq_ignore_ascii_case(text.as_bytes()));
+    let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"]
+        .iter()
+        .any(|text| expected.eq_ignore_ascii_case(text.as_bytes()));
     let text = utf8(value).filter(|_| is_text);
     text.map_or(Value::Bytes(value), Value::Text)
 }
@@ -275,8 +359,12 @@ fn timestamp<'a>(seconds: i64, micros: i64) -> Decoded<'a> {
     match micros {
         // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
         0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
-        micros @ 0..MICROS if in_calendar(seconds).is_ok() => Ok(Value::Timestamp(seconds * MICROS + micros)),
-        micros => Err(range_error(format!("{seconds} seconds and {micros} microseconds do not fit into a timestamp"))),
+        micros @ 0..MICROS if in_calendar(seconds).is_ok() => {
+            Ok(Value::Timestamp(seconds * MICROS + micros))
+        }
+        micros => Err(range_error(format!(
+            "{seconds} seconds and {micros} microseconds do not fit into a timestamp"
+        ))),
     }
 }
 
@@ -284,19 +372,51 @@ fn timestamp<'a>(seconds: i64, micros: i64) -> Decoded<'a> {
 fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
     match *parts {
         [Some(year), None, None, None, None, None, None | Some(0)] => year_value(year, arena),
-        [None, None, None, Some(hour), Some(minute), Some(second), micros] => time([hour, minute, second, micros.unwrap_or(0)]),
-        [Some(year), Some(month), Some(day), None, None, None, None | Some(0)] => {
+        [
+            None,
+            None,
+            None,
+            Some(hour),
+            Some(minute),
+            Some(second),
+            micros,
+        ] => time([hour, minute, second, micros.unwrap_or(0)]),
+        [
+            Some(year),
+            Some(month),
+            Some(day),
+            None,
+            None,
+            None,
+            None | Some(0),
+        ] => {
             let date = date_time_text([year, month, day, 0, 0, 0, 0])?;
-            Ok(date.days().map_or_else(|_| Value::Text(arena.alloc_str(&print(&date, false))), Value::Date))
+            Ok(date.days().map_or_else(
+                |_| Value::Text(arena.alloc_str(&print(&date, false))),
+                Value::Date,
+            ))
         }
-        [Some(year), Some(month), Some(day), Some(hour), Some(minute), Some(second), micros] => {
-            let date_time = date_time_text([year, month, day, hour, minute, second, micros.unwrap_or(0)])?;
+        [
+            Some(year),
+            Some(month),
+            Some(day),
+            Some(hour),
+            Some(minute),
+            Some(second),
+            micros,
+        ] => {
+            let date_time =
+                date_time_text([year, month, day, hour, minute, second, micros.unwrap_or(0)])?;
             let micros = |seconds| seconds * MICROS + i64::from(date_time.nanos / 1000);
-            Ok(date_time
-                .seconds()
-                .map_or_else(|_| Value::Text(arena.alloc_str(&print(&date_time, true))), |seconds| Value::DateTime(micros(seconds))))
+            Ok(date_time.seconds().map_or_else(
+                |_| Value::Text(arena.alloc_str(&print(&date_time, true))),
+                |seconds| Value::DateTime(micros(seconds)),
+            ))
         }
-        _ => Err(type_error(format!("a DateTime of {} is not a date, time or year", format_parts(parts)))),
+        _ => Err(type_error(format!(
+            "a DateTime of {} is not a date, time or year",
+            format_parts(parts)
+        ))),
     }
 }
 
@@ -305,17 +425,31 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
 #[inline(always)]
 fn usual_date_time<'a>(bytes: &[u8]) -> Option<(Value<'a>, usize)> {
     const SOME: u8 = 2;
-    let [SOME, low, high, SOME, month, SOME, day, clock @ ..] = *bytes.first_chunk::<15>()? else { return None };
+    let [SOME, low, high, SOME, month, SOME, day, clock @ ..] = *bytes.first_chunk::<15>()? else {
+        return None;
+    };
     let (has_time, [hour, minute, second]) = match clock {
         [SOME, hour, SOME, minute, SOME, second, SOME, 0] => (true, [hour, minute, second]),
         [0, 0, 0, 0, ..] => (false, [0; 3]),
         _ => return None,
     };
     // Numbers that are not negative, in two bytes and in one.
-    let are_short = low & 0x81 == 0x80 && high < 0x80 && (month | day | hour | minute | second) & 0x81 == 0;
-    let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(|number| number / 2);
+    let are_short =
+        low & 0x81 == 0x80 && high < 0x80 && (month | day | hour | minute | second) & 0x81 == 0;
+    let [month, day, hour, minute, second] =
+        [month, day, hour, minute, second].map(|number| number / 2);
     let year = (u16::from(high) << 7 | u16::from(low & 0x7F)) / 2;
-    let date = DateTimeText { year, month, day, hour, minute, second, nanos: 0, offset: None, has_time };
+    let date = DateTimeText {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+        nanos: 0,
+        offset: None,
+        has_time,
+    };
     match has_time {
         _ if !are_short => None,
         true => Some((Value::DateTime(date.seconds().ok()? * MICROS), 15)),
@@ -325,7 +459,10 @@ fn usual_date_time<'a>(bytes: &[u8]) -> Option<(Value<'a>, usize)> {
 
 #[cold]
 fn format_parts(parts: &[Option<i64>; 7]) -> String {
-    let parts = DATE_TIME_PARTS.iter().zip(parts).filter_map(|((name, _), part)| Some(format!("{name} {}", (*part)?)));
+    let parts = DATE_TIME_PARTS
+        .iter()
+        .zip(parts)
+        .filter_map(|((name, _), part)| Some(format!("{name} {}", (*part)?)));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -343,9 +480,13 @@ fn time<'a>(parts: [i64; 4]) -> Decoded<'a> {
     let fits = hour.abs() <= 838 && minute.abs() < 60 && second.abs() < 60 && micros.abs() < MICROS;
     let one_sign = parts.iter().all(|part| *part >= 0) || parts.iter().all(|part| *part <= 0);
     if !fits || !one_sign {
-        return Err(range_error(format!("hour {hour}, minute {minute}, second {second}, {micros} microseconds do not fit into a time")));
+        return Err(range_error(format!(
+            "hour {hour}, minute {minute}, second {second}, {micros} microseconds do not fit into a time"
+        )));
     }
-    Ok(Value::Time(((hour * 60 + minute) * 60 + second) * MICROS + micros))
+    Ok(Value::Time(
+        ((hour * 60 + minute) * 60 + second) * MICROS + micros,
+    ))
 }
 
 fn date_time_text<'a>(parts: [i64; 7]) -> std::result::Result<DateTimeText, Box<BadValue<'a>>> {
@@ -359,18 +500,35 @@ fn date_time_text<'a>(parts: [i64; 7]) -> std::result::Result<DateTimeText, Box<
             hour: two_digits(hour)?,
             minute: two_digits(minute)?,
             second: two_digits(second)?,
-            nanos: u32::try_from(micros).ok().filter(|micros| i64::from(*micros) < MICROS)? * 1000,
+            nanos: u32::try_from(micros)
+                .ok()
+                .filter(|micros| i64::from(*micros) < MICROS)?
+                * 1000,
             offset: None,
             has_time: true,
         })
     };
-    text().ok_or_else(|| range_error(format!("a DateTime of {} does not fit into a date", format_parts(&parts.map(Some)))))
+    text().ok_or_else(|| {
+        range_error(format!(
+            "a DateTime of {} does not fit into a date",
+            format_parts(&parts.map(Some))
+        ))
+    })
 }
 
 /// Prints a date that the calendar lacks, such as a zero date, like MySQL.
 #[cold]
 fn print(text: &DateTimeText, has_time: bool) -> String {
-    let DateTimeText { year, month, day, hour, minute, second, nanos, .. } = text;
+    let DateTimeText {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+        nanos,
+        ..
+    } = text;
     let date = format!("{year:04}-{month:02}-{day:02}");
     match nanos / 1000 {
         _ if !has_time => date,
@@ -385,25 +543,47 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Decoded<
         Value::DateTime(micros) => micros,
         // A zero date is the same in every zone.
         Value::Text(text) => return Ok(Value::Text(text)),
-        _ => return Err(type_error(format!("a TimestampWithTimeZone of {} is not a moment", format_parts(parts)))),
+        _ => {
+            return Err(type_error(format!(
+                "a TimestampWithTimeZone of {} is not a moment",
+                format_parts(parts)
+            )));
+        }
     };
     let name = String::from_utf8_lossy(zone);
-    let zone = parse_zone(&name).ok_or_else(|| type_error(format!("unknown time zone {name:?}")))?;
+    let zone =
+        parse_zone(&name).ok_or_else(|| type_error(format!("unknown time zone {name:?}")))?;
     let seconds = local.div_euclid(MICROS);
-    zone.instant(seconds).map(|instant| Value::Timestamp(instant * MICROS + local.rem_euclid(MICROS))).map_err(|_| {
-        // Offsets are shorter than a day.
-        let is_at_an_end = [-86_400, 86_400].iter().any(|day| in_calendar(seconds + day).is_err());
-        let what = if is_at_an_end { "has no instant in the years 1 to 9999 for" } else { "skips or repeats" };
-        range_error(format!("the time zone {name:?} {what} the clock {}", format_parts(parts)))
-    })
+    zone.instant(seconds)
+        .map(|instant| Value::Timestamp(instant * MICROS + local.rem_euclid(MICROS)))
+        .map_err(|_| {
+            // Offsets are shorter than a day.
+            let is_at_an_end = [-86_400, 86_400]
+                .iter()
+                .any(|day| in_calendar(seconds + day).is_err());
+            let what = if is_at_an_end {
+                "has no instant in the years 1 to 9999 for"
+            } else {
+                "skips or repeats"
+            };
+            range_error(format!(
+                "the time zone {name:?} {what} the clock {}",
+                format_parts(parts)
+            ))
+        })
 }
 
 /// Parses the name of a zone, or an offset in a format of the SDK's `DateTime`: `+08:00`, `GMT+8:00`, `UTC+8`.
 fn parse_zone(name: &str) -> Option<Zone> {
-    let offset = name.strip_prefix("GMT").or_else(|| name.strip_prefix("UTC")).unwrap_or(name);
+    let offset = name
+        .strip_prefix("GMT")
+        .or_else(|| name.strip_prefix("UTC"))
+        .unwrap_or(name);
     match offset {
         "" if !name.is_empty() => Some(Zone::Utc),
-        offset if offset.starts_with(['+', '-']) && !offset.contains(':') => Zone::parse(&format!("{offset}:00")),
+        offset if offset.starts_with(['+', '-']) && !offset.contains(':') => {
+            Zone::parse(&format!("{offset}:00"))
+        }
         offset if offset.starts_with(['+', '-']) => Zone::parse(offset),
         _ => Zone::parse(name),
     }
@@ -438,14 +618,28 @@ pub(super) fn declared(type_number: i32) -> DeclaredType {
         _ => (TypeFamily::Unknown, Encoding::Plain),
     };
     let text = type_number.to_string().into();
-    DeclaredType { text, family, unsigned: true, arguments: Vec::new(), labels: Vec::new(), encoding }
+    DeclaredType {
+        text,
+        family,
+        unsigned: true,
+        arguments: Vec::new(),
+        labels: Vec::new(),
+        encoding,
+    }
 }
 
 /// Returns the fault of an image with more or fewer values than columns.
 #[cold]
 pub(super) fn count_mismatch(values: usize, columns: usize) -> Fault {
-    let values = if values > columns { format!("more than {columns}") } else { values.to_string() };
-    Fault::new(Kind::Envelope, format!("has {values} values for {columns} columns"))
+    let values = if values > columns {
+        format!("more than {columns}")
+    } else {
+        values.to_string()
+    };
+    Fault::new(
+        Kind::Envelope,
+        format!("has {values} values for {columns} columns"),
+    )
 }
 
 #[cfg(test)]
@@ -465,23 +659,57 @@ mod tests {
     }
 
     fn record(parts: &[Option<i64>; 7]) -> Vec<u8> {
-        parts.iter().flat_map(|part| part.map_or_else(|| long(0), |part| [long(1), long(part)].concat())).collect()
+        parts
+            .iter()
+            .flat_map(|part| part.map_or_else(|| long(0), |part| [long(1), long(part)].concat()))
+            .collect()
     }
 
     #[test]
     fn usual_dates_and_times_are_those_of_their_parts() {
         let (arena, mut usual) = (Bump::new(), 0);
         let years = [-1, 0, 1, 63, 64, 1970, 2024, 2100, 8191, 8192, 9999, 10_000];
-        let dates = years.iter().flat_map(|year| [-1, 0, 1, 2, 12, 13, 64].map(|month| (*year, month)));
+        let dates = years
+            .iter()
+            .flat_map(|year| [-1, 0, 1, 2, 12, 13, 64].map(|month| (*year, month)));
         for (year, month) in dates {
             for day in [-1, 0, 1, 28, 29, 30, 31, 32, 65] {
-                for clock in [[0, 0, 0, 0], [23, 59, 59, 0], [24, 0, 0, 0], [1, 60, 0, 0], [1, 2, 60, 0], [1, 2, 3, 1], [-1, 2, 3, 0]] {
+                for clock in [
+                    [0, 0, 0, 0],
+                    [23, 59, 59, 0],
+                    [24, 0, 0, 0],
+                    [1, 60, 0, 0],
+                    [1, 2, 60, 0],
+                    [1, 2, 3, 1],
+                    [-1, 2, 3, 0],
+                ] {
                     let times = clock.map(Some);
-                    for [hour, minute, second, micros] in [times, [None; 4], [None, None, None, Some(0)], [None, None, Some(0), None]] {
-                        let parts = [Some(year), Some(month), Some(day), hour, minute, second, micros];
+                    for [hour, minute, second, micros] in [
+                        times,
+                        [None; 4],
+                        [None, None, None, Some(0)],
+                        [None, None, Some(0), None],
+                    ] {
+                        let parts = [
+                            Some(year),
+                            Some(month),
+                            Some(day),
+                            hour,
+                            minute,
+                            second,
+                            micros,
+                        ];
                         let bytes = record(&parts);
-                        let Some((value, length)) = usual_date_time(&[&bytes[..], &[0; 8]].concat()) else { continue };
-                        assert_eq!((Some(value), length), (date_time(&parts, &arena).ok(), bytes.len()), "{parts:?}");
+                        let Some((value, length)) =
+                            usual_date_time(&[&bytes[..], &[0; 8]].concat())
+                        else {
+                            continue;
+                        };
+                        assert_eq!(
+                            (Some(value), length),
+                            (date_time(&parts, &arena).ok(), bytes.len()),
+                            "{parts:?}"
+                        );
                         usual += 1;
                     }
                 }

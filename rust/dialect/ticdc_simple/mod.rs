@@ -87,8 +87,18 @@ const OPERATIONS: [(&str, Op); 13] = [
     ("QUERY", Op::Ddl),
 ];
 
-static JSON: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::Base64AndNumbers, quoting: Quoting::None };
-static AVRO: Quirks = Quirks { dialect: NAME, declares_lengths: false, format: ValueFormat::BytesAndNumbers, quoting: Quoting::None };
+static JSON: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::Base64AndNumbers,
+    quoting: Quoting::None,
+};
+static AVRO: Quirks = Quirks {
+    dialect: NAME,
+    declares_lengths: false,
+    format: ValueFormat::BytesAndNumbers,
+    quoting: Quoting::None,
+};
 
 /// A message of either encoding.
 #[derive(Default, Deserialize)]
@@ -135,11 +145,19 @@ struct Checksum {
     corrupted: Option<bool>,
 }
 
-fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>, _: &mut Caches<'a>) -> Result<()> {
+fn read<'a>(
+    bytes: &'a [u8],
+    reading: &ReadContext<'_, 'a>,
+    events: &mut Events<'a, '_, '_>,
+    _: &mut Caches<'a>,
+) -> Result<()> {
     if is_avro(bytes) {
         return simple_avro::read(bytes, events)?.emit(&AVRO, reading, events);
     }
-    let mut cursor = Cursor::new(utf8::text(bytes, "the message is not UTF-8")?, reading.lenient);
+    let mut cursor = Cursor::new(
+        utf8::text(bytes, "the message is not UTF-8")?,
+        reading.lenient,
+    );
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
         let message = read_record::<Message<'a>>(cursor, events)?;
@@ -147,7 +165,8 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
             read_timestamps(cells.clone(), events);
         }
         message.emit(&JSON, reading, events)?;
-        check_other(&record, member_names::<Message<'static>>, events).map_err(|fault| fault.within("type"))
+        check_other(&record, member_names::<Message<'static>>, events)
+            .map_err(|fault| fault.within("type"))
     })
 }
 
@@ -156,9 +175,16 @@ fn read<'a>(bytes: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<
 fn read_timestamps(cells: Cells, events: &mut Events<'_, '_, '_>) {
     for (key, value) in &mut events.cells[cells] {
         if let (Value::Nested(object), Some(_)) = (*value, events.keys.column(*key))
-            && let Ok(Timestamp { location, value: text }) = serde_json::from_str(object)
+            && let Ok(Timestamp {
+                location,
+                value: text,
+            }) = serde_json::from_str(object)
         {
-            *value = timestamp(events.arena.alloc_str(&text), events.arena.alloc_str(&location), events.arena);
+            *value = timestamp(
+                events.arena.alloc_str(&text),
+                events.arena.alloc_str(&location),
+                events.arena,
+            );
         }
     }
 }
@@ -182,7 +208,12 @@ fn timestamp<'a>(text: &'a str, zone: &'a str, arena: &'a bumpalo::Bump) -> Valu
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, quirks: &'static Quirks, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(
+        self,
+        quirks: &'static Quirks,
+        reading: &ReadContext<'_, 'a>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
         self.check()?;
         let op = self.op()?;
         let (before, after) = self.images(op)?;
@@ -194,12 +225,17 @@ impl<'a> Message<'a> {
 
     fn check(&self) -> Result<()> {
         if let Some(version) = self.version.filter(|version| *version != 1) {
-            return Err(Fault::new(Kind::Envelope, format!("is {version}, not 1")).within("version"));
+            return Err(
+                Fault::new(Kind::Envelope, format!("is {version}, not 1")).within("version")
+            );
         }
         match &self.checksum {
-            Some(Checksum { corrupted: Some(true) }) => {
-                Err(Fault::new(Kind::Envelope, "TiCDC read another row than TiDB stored").within("checksum"))
-            }
+            Some(Checksum {
+                corrupted: Some(true),
+            }) => Err(
+                Fault::new(Kind::Envelope, "TiCDC read another row than TiDB stored")
+                    .within("checksum"),
+            ),
             _ => Ok(()),
         }
     }
@@ -210,8 +246,13 @@ impl<'a> Message<'a> {
         };
         match any_case(word, &OPERATIONS) {
             Some(op) => Ok(op),
-            None if self.data.0.is_some() || self.old.0.is_some() => Err(unknown_operation(self.operation.as_ref()).within("type")),
-            None => Ok(self.sql.as_ref().map_or(Op::Other, |sql| Op::of_statement(&sql.0))),
+            None if self.data.0.is_some() || self.old.0.is_some() => {
+                Err(unknown_operation(self.operation.as_ref()).within("type"))
+            }
+            None => Ok(self
+                .sql
+                .as_ref()
+                .map_or(Op::Other, |sql| Op::of_statement(&sql.0))),
         }
     }
 
@@ -219,7 +260,9 @@ impl<'a> Message<'a> {
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let image = |image: &RowImage| image.0.clone().map(Image::whole);
         let required = |member: &RowImage, name: &str| {
-            image(member).ok_or_else(|| Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(name))
+            image(member).ok_or_else(|| {
+                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(name)
+            })
         };
         Ok(match op {
             Op::Insert => (None, Some(required(&self.data, "data")?)),
@@ -236,17 +279,32 @@ impl<'a> Message<'a> {
         reading: &ReadContext<'_, 'a>,
         events: &mut Events<'a, '_, '_>,
     ) -> Result<Envelope<'a>> {
-        let mut envelope = Envelope { database: text(self.database), table: text(self.table), ..Envelope::empty(quirks) };
+        let mut envelope = Envelope {
+            database: text(self.database),
+            table: text(self.table),
+            ..Envelope::empty(quirks)
+        };
         if let Some(RawNested(described)) = &self.table_schema {
-            let schema = TableSchema::parse(described).map_err(|fault| fault.within("tableSchema"))?;
+            let schema =
+                TableSchema::parse(described).map_err(|fault| fault.within("tableSchema"))?;
             schema.declare(&mut envelope, events);
-            let [database, table] = schema.names().map(|name| name.map(|name| Cow::Owned(name.to_owned())));
-            (envelope.database, envelope.table) = (envelope.database.or(database), envelope.table.or(table));
+            let [database, table] = schema
+                .names()
+                .map(|name| name.map(|name| Cow::Owned(name.to_owned())));
+            (envelope.database, envelope.table) =
+                (envelope.database.or(database), envelope.table.or(table));
         } else if let (true, Some(version)) = (op.is_row_change(), self.schema_version) {
-            let known = reading.options.table_schemas.find(&envelope, version).map_err(|fault| fault.within("schemaVersion"))?;
+            let known = reading
+                .options
+                .table_schemas
+                .find(&envelope, version)
+                .map_err(|fault| fault.within("schemaVersion"))?;
             if let Some(schema) = known {
                 schema.declare(&mut envelope, events);
-                [self.data.0, self.old.0].into_iter().flatten().for_each(|cells| schema.restore_masks(cells, events));
+                [self.data.0, self.old.0]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|cells| schema.restore_masks(cells, events));
             }
         }
         let commit_ts = self.commit_ts.filter(|ts| *ts != 0);

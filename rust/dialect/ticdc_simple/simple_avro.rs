@@ -18,7 +18,9 @@ const BOOTSTRAP: usize = 1;
 const DDL: usize = 2;
 const KINDS: usize = 4;
 
-const DDL_TYPES: [&str; 8] = ["CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"];
+const DDL_TYPES: [&str; 8] = [
+    "CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY",
+];
 const DML_TYPES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
 /// Whether these bytes begin a message: the branch of `Message`, the same kind twice, and version 1.
@@ -41,7 +43,9 @@ pub(super) fn read<'a>(bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Resu
     };
     let message = message?;
     if !reader.is_at_end() {
-        return Err(Fault::new(Kind::Syntax, "the message has bytes behind its end").at(reader.at()));
+        return Err(
+            Fault::new(Kind::Syntax, "the message has bytes behind its end").at(reader.at()),
+        );
     }
     Ok(Message { version, ..message })
 }
@@ -49,13 +53,23 @@ pub(super) fn read<'a>(bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Resu
 fn watermark<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>> {
     let commit_ts = Some(reader.long().within("commitTs")?);
     let build_ts = Some(reader.long().within("buildTs")?);
-    Ok(Message { operation: word("WATERMARK"), commit_ts, build_ts, ..Message::default() })
+    Ok(Message {
+        operation: word("WATERMARK"),
+        commit_ts,
+        build_ts,
+        ..Message::default()
+    })
 }
 
 fn bootstrap<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Message<'a>> {
     let build_ts = Some(reader.long().within("buildTs")?);
     let table_schema = Some(table_schema(reader, events).within("tableSchema")?);
-    Ok(Message { operation: word("BOOTSTRAP"), build_ts, table_schema, ..Message::default() })
+    Ok(Message {
+        operation: word("BOOTSTRAP"),
+        build_ts,
+        table_schema,
+        ..Message::default()
+    })
 }
 
 fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Message<'a>> {
@@ -66,7 +80,14 @@ fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Messa
     let schema = |reader: &mut Reader<'a>| table_schema(reader, events);
     let table_schema = optional(reader, schema).within("tableSchema")?;
     optional(reader, schema).within("preTableSchema")?;
-    Ok(Message { operation, sql, commit_ts, build_ts, table_schema, ..Message::default() })
+    Ok(Message {
+        operation,
+        sql,
+        commit_ts,
+        build_ts,
+        table_schema,
+        ..Message::default()
+    })
 }
 
 fn dml<'a>(reader: &mut Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {
@@ -81,7 +102,9 @@ fn dml<'a>(reader: &mut Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<M
         commit_ts: Some(reader.long().within("commitTs")?),
         build_ts: Some(reader.long().within("buildTs")?),
         schema_version: Some(reader.long().within("schemaVersion")?),
-        claim_check: optional(reader, Reader::text).within("claimCheckLocation")?.map(|location| CowStr(location.into())),
+        claim_check: optional(reader, Reader::text)
+            .within("claimCheckLocation")?
+            .map(|location| CowStr(location.into())),
         handle_key_only: optional(reader, Reader::boolean).within("handleKeyOnly")?,
         checksum: optional(reader, checksum).within("checksum")?,
         data: RowImage(optional(reader, |reader| row_image(reader, events)).within("data")?),
@@ -140,7 +163,8 @@ fn table_schema<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Res
         columns: Some(list(reader, column).within("columns")?),
         indexes: Some(list(reader, index).within("indexes")?),
     };
-    let text = serde_json::to_string(&description).map_err(|error| Fault::new(Kind::Envelope, error.to_string()))?;
+    let text = serde_json::to_string(&description)
+        .map_err(|error| Fault::new(Kind::Envelope, error.to_string()))?;
     Ok(RawNested(events.arena.alloc_str(&text)))
 }
 
@@ -149,7 +173,12 @@ fn column(reader: &mut Reader<'_>) -> Result<Column> {
     let data_type = data_type(reader).within(&name)?;
     let nullable = reader.boolean().within(&name)?;
     let default = optional(reader, Reader::text).within(&name)?.into();
-    Ok(Column { name, data_type, nullable, default })
+    Ok(Column {
+        name,
+        data_type,
+        nullable,
+        default,
+    })
 }
 
 fn data_type(reader: &mut Reader<'_>) -> Result<DataType> {
@@ -180,7 +209,10 @@ fn owned_text(reader: &mut Reader<'_>) -> Result<String> {
 }
 
 /// A union of null and a value.
-fn optional<'a, T>(reader: &mut Reader<'a>, value: impl FnOnce(&mut Reader<'a>) -> Result<T>) -> Result<Option<T>> {
+fn optional<'a, T>(
+    reader: &mut Reader<'a>,
+    value: impl FnOnce(&mut Reader<'a>) -> Result<T>,
+) -> Result<Option<T>> {
     match reader.index(2, "branch")? {
         0 => Ok(None),
         _ => value(reader).map(Some),

@@ -85,10 +85,22 @@ impl DataType {
         let mut text = self.name.clone();
         // Writing to a string cannot fail.
         let _ = match self.name.as_str() {
-            "enum" | "set" => write!(text, "({})", self.elements.iter().map(|element| literal(element)).collect::<Vec<_>>().join(",")),
+            "enum" | "set" => write!(
+                text,
+                "({})",
+                self.elements
+                    .iter()
+                    .map(|element| literal(element))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            ),
             "decimal" if self.length > 0 => write!(text, "({},{})", self.length, self.decimal),
-            "datetime" | "timestamp" | "time" if self.decimal > 0 => write!(text, "({})", self.decimal),
-            "char" | "varchar" | "binary" | "varbinary" | "bit" | "tinyint" | "vector" if self.length >= 0 => {
+            "datetime" | "timestamp" | "time" if self.decimal > 0 => {
+                write!(text, "({})", self.decimal)
+            }
+            "char" | "varchar" | "binary" | "varbinary" | "bit" | "tinyint" | "vector"
+                if self.length >= 0 =>
+            {
                 write!(text, "({})", self.length)
             }
             _ => Ok(()),
@@ -118,21 +130,52 @@ pub(crate) struct TableSchema {
 
 impl TableSchema {
     pub fn parse(json: &str) -> Result<Self> {
-        let invalid = |error: serde_json::Error| Fault::new(Kind::Envelope, format!("is not a table schema of TiCDC: {error}"));
-        let Description { database, table, version, columns, indexes, .. } = serde_json::from_str(json).map_err(invalid)?;
+        let invalid = |error: serde_json::Error| {
+            Fault::new(
+                Kind::Envelope,
+                format!("is not a table schema of TiCDC: {error}"),
+            )
+        };
+        let Description {
+            database,
+            table,
+            version,
+            columns,
+            indexes,
+            ..
+        } = serde_json::from_str(json).map_err(invalid)?;
         let columns = columns.unwrap_or_default();
-        let types = columns.iter().map(|column| format!("{}:{}", quoted(&column.name), quoted(&column.data_type.spelling())));
+        let types = columns.iter().map(|column| {
+            format!(
+                "{}:{}",
+                quoted(&column.name),
+                quoted(&column.data_type.spelling())
+            )
+        });
         let types = format!("{{{}}}", types.collect::<Vec<_>>().join(","));
-        let masks = columns.iter().filter(|column| matches!(&*column.data_type.name, "bit" | "set"));
+        let masks = columns
+            .iter()
+            .filter(|column| matches!(&*column.data_type.name, "bit" | "set"));
         let masks = masks.map(|column| column.name.clone()).collect();
-        let primary = indexes.unwrap_or_default().into_iter().find(|index| index.primary);
+        let primary = indexes
+            .unwrap_or_default()
+            .into_iter()
+            .find(|index| index.primary);
         let primary_key = primary.and_then(|index| index.columns).unwrap_or_default();
-        Ok(TableSchema { database, table, version, types, primary_key, masks })
+        Ok(TableSchema {
+            database,
+            table,
+            version,
+            types,
+            primary_key,
+            masks,
+        })
     }
 
     /// The names of database and table. A message of a database has no table.
     pub fn names(&self) -> [Option<&str>; 2] {
-        [&self.database, &self.table].map(|name| Some(name.as_str()).filter(|name| !name.is_empty()))
+        [&self.database, &self.table]
+            .map(|name| Some(name.as_str()).filter(|name| !name.is_empty()))
     }
 
     /// Declares the types and the primary key of a message's columns.
@@ -140,7 +183,10 @@ impl TableSchema {
         if events.needs.types {
             let mut cursor = Cursor::new(&self.types, true);
             // The version correlates with the block, and the text was written here.
-            envelope.types = events.types.read(&mut cursor, events.keys, self.version as usize).ok();
+            envelope.types = events
+                .types
+                .read(&mut cursor, events.keys, self.version as usize)
+                .ok();
         }
         let first = events.names.len();
         for name in &self.primary_key {
@@ -154,8 +200,12 @@ impl TableSchema {
     #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
     pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_, '_, '_>) {
         for (key, value) in &mut events.cells[cells] {
-            let Value::Number(digits) = *value else { continue };
-            if !digits.starts_with('-') || !self.masks.iter().any(|name| name == events.keys.name(*key)) {
+            let Value::Number(digits) = *value else {
+                continue;
+            };
+            if !digits.starts_with('-')
+                || !self.masks.iter().any(|name| name == events.keys.name(*key))
+            {
                 continue;
             }
             if let Ok(mask) = digits.parse::<i64>() {
@@ -172,18 +222,32 @@ pub(crate) struct TableSchemas(Vec<TableSchema>);
 impl TableSchemas {
     /// Parses table schemas, each a JSON text.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
-        let schema = |(at, text): (usize, &String)| TableSchema::parse(text).map_err(|fault| format!("[{at}] {}", fault.into_parts().what));
-        texts.iter().enumerate().map(schema).collect::<Result<_, _>>().map(TableSchemas)
+        let schema = |(at, text): (usize, &String)| {
+            TableSchema::parse(text).map_err(|fault| format!("[{at}] {}", fault.into_parts().what))
+        };
+        texts
+            .iter()
+            .enumerate()
+            .map(schema)
+            .collect::<Result<_, _>>()
+            .map(TableSchemas)
     }
 
     /// The schema of a message's table. By another version than its own the row would be read wrongly, so that is an error; a table
     /// that the user did not name has no schema.
     pub fn find(&self, envelope: &Envelope<'_>, version: i64) -> Result<Option<&TableSchema>> {
         let names = [envelope.database.as_deref(), envelope.table.as_deref()];
-        let mut of_table = self.0.iter().filter(|schema| schema.names() == names).peekable();
+        let mut of_table = self
+            .0
+            .iter()
+            .filter(|schema| schema.names() == names)
+            .peekable();
         let is_given = of_table.peek().is_some();
         match of_table.find(|schema| schema.version == version) {
-            None if is_given => Err(Fault::new(Kind::Envelope, format!("table_schemas has no version {version} of this table"))),
+            None if is_given => Err(Fault::new(
+                Kind::Envelope,
+                format!("table_schemas has no version {version} of this table"),
+            )),
             found => Ok(found),
         }
     }
@@ -200,20 +264,37 @@ mod tests {
     #[test]
     fn types_are_spelled_as_in_ddl() {
         let cases = [
-            (r#"{"mysqlType":"bigint","length":20,"unsigned":true}"#, "bigint unsigned"),
-            (r#"{"mysqlType":"int","length":8,"unsigned":true,"zerofill":true}"#, "int unsigned zerofill"),
+            (
+                r#"{"mysqlType":"bigint","length":20,"unsigned":true}"#,
+                "bigint unsigned",
+            ),
+            (
+                r#"{"mysqlType":"int","length":8,"unsigned":true,"zerofill":true}"#,
+                "int unsigned zerofill",
+            ),
             (r#"{"mysqlType":"tinyint","length":1}"#, "tinyint(1)"),
             (r#"{"mysqlType":"decimal","length":20}"#, "decimal(20,0)"),
-            (r#"{"mysqlType":"decimal","length":12,"decimal":6}"#, "decimal(12,6)"),
+            (
+                r#"{"mysqlType":"decimal","length":12,"decimal":6}"#,
+                "decimal(12,6)",
+            ),
             (r#"{"mysqlType":"float","length":12}"#, "float"),
-            (r#"{"mysqlType":"datetime","length":26,"decimal":6}"#, "datetime(6)"),
+            (
+                r#"{"mysqlType":"datetime","length":26,"decimal":6}"#,
+                "datetime(6)",
+            ),
             (r#"{"mysqlType":"timestamp","length":19}"#, "timestamp"),
             (r#"{"mysqlType":"blob","length":65535}"#, "blob"),
             (r#"{"mysqlType":"varchar","length":0}"#, "varchar(0)"),
             (r#"{"mysqlType":"bit","length":10}"#, "bit(10)"),
             (r#"{"mysqlType":"vector","length":-1}"#, "vector"),
-            (r#"{"mysqlType":"set","elements":["it's","a\\b","x,y"]}"#, r"set('it''s','a\\b','x,y')"),
+            (
+                r#"{"mysqlType":"set","elements":["it's","a\\b","x,y"]}"#,
+                r"set('it''s','a\\b','x,y')",
+            ),
         ];
-        cases.iter().for_each(|(json, ddl)| assert_eq!(spelling(json), *ddl));
+        cases
+            .iter()
+            .for_each(|(json, ddl)| assert_eq!(spelling(json), *ddl));
     }
 }

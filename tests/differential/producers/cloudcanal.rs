@@ -6,8 +6,13 @@ use crate::json::{Json, null};
 use crate::values::Cell;
 
 fn images(statement: &Statement<'_>, form: &Form, cells: impl Fn(&Row) -> &[Cell]) -> Json {
-    let image =
-        |row| members(statement.table.columns.iter().zip(cells(row)), form, |column, cell| value(column, cell, form, Writes::Labels));
+    let image = |row| {
+        members(
+            statement.table.columns.iter().zip(cells(row)),
+            form,
+            |column, cell| value(column, cell, form, Writes::Labels),
+        )
+    };
     Json::Array(statement.rows.iter().map(image).collect())
 }
 
@@ -16,17 +21,32 @@ fn action(did: Did) -> &'static str {
         Did::Insert => "INSERT",
         Did::Update => "UPDATE",
         Did::Delete => "DELETE",
-        Did::Other(which) => ["ALTER", "TRUNCATE", "QUERY", "CREATE", "OTHER"][usize::from(which) % 5],
+        Did::Other(which) => {
+            ["ALTER", "TRUNCATE", "QUERY", "CREATE", "OTHER"][usize::from(which) % 5]
+        }
     }
 }
 
 /// Older messages call `isDdl` `ddl` and leave out members that are null.
 pub fn write(statement: &Statement<'_>, form: &Form) -> Json {
-    let (table, is_ddl) = (statement.table, matches!(statement.did, Did::Other(which) if which % 2 == 0));
+    let (table, is_ddl) = (
+        statement.table,
+        matches!(statement.did, Did::Other(which) if which % 2 == 0),
+    );
     let (before, data) = match statement.did {
-        Did::Update => (images(statement, form, |row| &row.before), images(statement, form, |row| &row.after)),
+        Did::Update => (
+            images(statement, form, |row| &row.before),
+            images(statement, form, |row| &row.after),
+        ),
         Did::Other(_) => (null(), null()),
-        _ => (if form.has(1) { null() } else { Json::Array(Vec::new()) }, images(statement, form, |row| statement.data(row))),
+        _ => (
+            if form.has(1) {
+                null()
+            } else {
+                Json::Array(Vec::new())
+            },
+            images(statement, form, |row| statement.data(row)),
+        ),
     };
     let entry = match statement.did {
         Did::Other(3) => "TRANSACTIONEND",
@@ -39,15 +59,28 @@ pub fn write(statement: &Statement<'_>, form: &Form) -> Json {
         ("bid", raw(statement.at / 3)),
         ("data", data),
         ("db", form.text(table.database)),
-        ("dbValType", by_column(table, form, |column| form.text(column.declared.mysql))),
+        (
+            "dbValType",
+            by_column(table, form, |column| form.text(column.declared.mysql)),
+        ),
         (if form.has(0) { "ddl" } else { "isDdl" }, boolean(is_ddl)),
         ("entryType", form.text(entry)),
         ("execTs", raw(statement.second() * 1000)),
-        ("jdbcType", by_column(table, form, |column| raw(column.declared.jdbc))),
+        (
+            "jdbcType",
+            by_column(table, form, |column| raw(column.declared.jdbc)),
+        ),
         ("pks", names(table, form)),
         ("schema", form.text(table.database)),
         ("sendTs", raw(statement.sent())),
-        ("sql", form.text(if is_ddl { "ALTER TABLE t ADD c int" } else { "" })),
+        (
+            "sql",
+            form.text(if is_ddl {
+                "ALTER TABLE t ADD c int"
+            } else {
+                ""
+            }),
+        ),
         ("table", form.text(table.name)),
     ]);
     if let (Json::Object(members), true) = (&mut message, form.has(1)) {

@@ -3,7 +3,9 @@
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
 
-use super::{Connect, Did, Form, Row, Statement, bare, boolean, labels, latin1, members, null, object, raw};
+use super::{
+    Connect, Did, Form, Row, Statement, bare, boolean, labels, latin1, members, null, object, raw,
+};
 use crate::json::Json;
 use crate::tables::{Column, Table};
 use crate::values::{Cell, Kind};
@@ -13,7 +15,9 @@ pub fn value(column: &Column, cell: &Cell, form: &Form) -> Json {
     match cell {
         Cell::Null => null(),
         Cell::Raw(raw) => super::raw(raw),
-        Cell::Text(words) => connect(column.declared.kind, words, form).unwrap_or_else(|| form.text(words)),
+        Cell::Text(words) => {
+            connect(column.declared.kind, words, form).unwrap_or_else(|| form.text(words))
+        }
     }
 }
 
@@ -30,7 +34,9 @@ fn connect(kind: Kind, words: &str, form: &Form) -> Option<Json> {
         Kind::Bytes { .. } => binary(&latin1(words)?, form),
         Kind::Date if Connect::TIME[modes.time] == "isostring" => form.text(&format!("{words}Z")),
         Kind::Date => raw(days(words)?),
-        Kind::Clock { instant: true, .. } => form.text(&format!("{}Z", words.replacen(' ', "T", 1))),
+        Kind::Clock { instant: true, .. } => {
+            form.text(&format!("{}Z", words.replacen(' ', "T", 1)))
+        }
         Kind::Clock { digits, .. } => clock(words, digits, form)?,
         Kind::Time { .. } => time(words, form)?,
         Kind::Bit { width: 1 } => boolean(words.parse::<u8>().ok()? != 0),
@@ -64,7 +70,9 @@ fn unscaled(words: &str, scale: usize) -> Option<Vec<u8>> {
 fn shortest(unscaled: i128) -> Vec<u8> {
     let bytes = unscaled.to_be_bytes();
     let fill = if unscaled < 0 { 0xFF } else { 0 };
-    let needless = (0..15).take_while(|at| bytes[*at] == fill && (bytes[at + 1] ^ fill) < 0x80).count();
+    let needless = (0..15)
+        .take_while(|at| bytes[*at] == fill && (bytes[at + 1] ^ fill) < 0x80)
+        .count();
     bytes[needless..].to_vec()
 }
 
@@ -83,7 +91,12 @@ fn geometry(stored: &[u8], form: &Form) -> Option<Json> {
     Some(if form.has(3) {
         object([("wkb", wkb), ("srid", null())])
     } else {
-        object([("x", raw("1.0")), ("y", raw(2)), ("wkb", wkb), ("srid", raw(srid))])
+        object([
+            ("x", raw("1.0")),
+            ("y", raw(2)),
+            ("wkb", wkb),
+            ("srid", raw(srid)),
+        ])
     })
 }
 
@@ -99,7 +112,9 @@ fn days(words: &str) -> Option<i64> {
 
 /// Microseconds of a time of day, or of a TIME.
 fn micros(words: &str) -> Option<i64> {
-    let (sign, words) = words.strip_prefix('-').map_or((1, words), |rest| (-1, rest));
+    let (sign, words) = words
+        .strip_prefix('-')
+        .map_or((1, words), |rest| (-1, rest));
     let (clock, fraction) = words.split_once('.').unwrap_or((words, "0"));
     let mut parts = clock.splitn(3, ':').map(|part| part.parse::<i64>().ok());
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
@@ -129,7 +144,9 @@ fn time(words: &str, form: &Form) -> Option<Json> {
 }
 
 fn image(table: &Table, cells: &[Cell], form: &Form) -> Json {
-    members(table.columns.iter().zip(cells), form, |column, cell| value(column, cell, form))
+    members(table.columns.iter().zip(cells), form, |column, cell| {
+        value(column, cell, form)
+    })
 }
 
 fn op(did: Did) -> &'static str {
@@ -143,17 +160,31 @@ fn op(did: Did) -> &'static str {
 
 /// `before` and `after`.
 fn images(statement: &Statement<'_>, row: &Row, form: &Form) -> [Json; 2] {
-    let image = |shown, cells| if shown { image(statement.table, cells, form) } else { null() };
+    let image = |shown, cells| {
+        if shown {
+            image(statement.table, cells, form)
+        } else {
+            null()
+        }
+    };
     let is_read = matches!(statement.did, Did::Other(which) if which % 5 == 0);
     [
-        image(matches!(statement.did, Did::Update | Did::Delete), &row.before),
-        image(is_read || matches!(statement.did, Did::Insert | Did::Update), &row.after),
+        image(
+            matches!(statement.did, Did::Update | Did::Delete),
+            &row.before,
+        ),
+        image(
+            is_read || matches!(statement.did, Did::Insert | Did::Update),
+            &row.after,
+        ),
     ]
 }
 
 /// A DDL, the beginning or end of a transaction, a heartbeat; a change of rows is none of these.
 fn other(statement: &Statement<'_>, form: &Form) -> Option<Json> {
-    let Did::Other(which) = statement.did else { return None };
+    let Did::Other(which) = statement.did else {
+        return None;
+    };
     let source = source(statement, 0, form);
     match which % 16 {
         10 => Some(object([
@@ -164,8 +195,16 @@ fn other(statement: &Statement<'_>, form: &Form) -> Option<Json> {
             ("ddl", form.text("ALTER TABLE t ADD c int")),
             ("tableChanges", Json::Array(Vec::new())),
         ])),
-        11 => Some(object([("status", form.text("BEGIN")), ("id", form.text("file=a,pos=4")), ("ts_ms", raw(statement.sent()))])),
-        12 => Some(object([("status", form.text("END")), ("id", form.text("file=a,pos=4")), ("event_count", raw(2))])),
+        11 => Some(object([
+            ("status", form.text("BEGIN")),
+            ("id", form.text("file=a,pos=4")),
+            ("ts_ms", raw(statement.sent())),
+        ])),
+        12 => Some(object([
+            ("status", form.text("END")),
+            ("id", form.text("file=a,pos=4")),
+            ("event_count", raw(2)),
+        ])),
         13 => Some(object([("ts_ms", raw(statement.sent()))])),
         _ => None,
     }
@@ -186,7 +225,14 @@ fn source(statement: &Statement<'_>, row: usize, form: &Form) -> Json {
         ("ts_ns", raw(millis * 1_000_000)),
         ("table", form.text(table.name)),
         ("server_id", raw(21)),
-        ("gtid", if form.has(1) { form.text(&format!("8a94f357:{}", statement.at)) } else { null() }),
+        (
+            "gtid",
+            if form.has(1) {
+                form.text(&format!("8a94f357:{}", statement.at))
+            } else {
+                null()
+            },
+        ),
         ("file", form.text("mysql-bin.000070")),
         ("pos", raw(4_000_000 + statement.at * 700)),
         ("row", raw(row)),
@@ -199,8 +245,15 @@ fn transaction(statement: &Statement<'_>, row: usize, form: &Form) -> Json {
     if !form.has(2) {
         return null();
     }
-    let id = format!("file=mysql-bin.000070,pos={}", 4_000_000 + statement.at / 4 * 700);
-    object([("id", form.text(&id)), ("total_order", raw(row + 1)), ("data_collection_order", raw(1))])
+    let id = format!(
+        "file=mysql-bin.000070,pos={}",
+        4_000_000 + statement.at / 4 * 700
+    );
+    object([
+        ("id", form.text(&id)),
+        ("total_order", raw(row + 1)),
+        ("data_collection_order", raw(1)),
+    ])
 }
 
 fn payloads(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
@@ -229,7 +282,12 @@ pub fn write(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
 }
 
 pub fn with_schema(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
-    let wrapped = |payload| object([("schema", schema(statement.table, form)), ("payload", payload)]);
+    let wrapped = |payload| {
+        object([
+            ("schema", schema(statement.table, form)),
+            ("payload", payload),
+        ])
+    };
     payloads(statement, form).into_iter().map(wrapped).collect()
 }
 
@@ -249,10 +307,23 @@ pub fn cloudcanal(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
             ("pos", raw(45_088_623 + statement.at)),
             ("server_id", raw(223_344)),
         ]);
-        let op = if form.has(1) && statement.did == Did::Insert { "i" } else { op(statement.did) };
-        let payload =
-            object([("op", form.text(op)), ("ts_ms", raw(statement.sent())), ("after", after), ("before", before), ("source", source)]);
-        if form.has(0) { payload } else { object([("schema", schema(table, form)), ("payload", payload)]) }
+        let op = if form.has(1) && statement.did == Did::Insert {
+            "i"
+        } else {
+            op(statement.did)
+        };
+        let payload = object([
+            ("op", form.text(op)),
+            ("ts_ms", raw(statement.sent())),
+            ("after", after),
+            ("before", before),
+            ("source", source),
+        ]);
+        if form.has(0) {
+            payload
+        } else {
+            object([("schema", schema(table, form)), ("payload", payload)])
+        }
     };
     statement.rows.iter().map(message).collect()
 }
@@ -261,9 +332,18 @@ pub fn cloudcanal(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
 pub fn flat(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     let message = |row: &Row| {
         let mut message = image(statement.table, statement.data(row), form);
-        let Json::Object(members) = &mut message else { return message };
+        let Json::Object(members) = &mut message else {
+            return message;
+        };
         let mut add = |name: &str, value| members.push((format!("\"__{name}\""), value));
-        add("deleted", form.text(if statement.did == Did::Delete { "true" } else { "false" }));
+        add(
+            "deleted",
+            form.text(if statement.did == Did::Delete {
+                "true"
+            } else {
+                "false"
+            }),
+        );
         add("op", form.text(op(statement.did)));
         if !form.has(0) {
             add("db", form.text(statement.table.database));
@@ -271,7 +351,13 @@ pub fn flat(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
             add("source_ts_ms", raw(statement.second() * 1000));
         }
         if form.has(1) {
-            object([("schema", structure(&columns(statement.table, form), "row", form)), ("payload", message)])
+            object([
+                (
+                    "schema",
+                    structure(&columns(statement.table, form), "row", form),
+                ),
+                ("payload", message),
+            ])
         } else {
             message
         }
@@ -280,14 +366,28 @@ pub fn flat(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
 }
 
 fn columns(table: &Table, form: &Form) -> Vec<Json> {
-    table.columns.iter().map(|column| field(column, form)).collect()
+    table
+        .columns
+        .iter()
+        .map(|column| field(column, form))
+        .collect()
 }
 
 fn schema(table: &Table, form: &Form) -> Json {
     let columns = columns(table, form);
-    let simple = |kind: &str, name: &str| object([("type", form.text(kind)), ("optional", boolean(false)), ("field", form.text(name))]);
-    let fields =
-        vec![structure(&columns, "before", form), structure(&columns, "after", form), simple("string", "op"), simple("int64", "ts_ms")];
+    let simple = |kind: &str, name: &str| {
+        object([
+            ("type", form.text(kind)),
+            ("optional", boolean(false)),
+            ("field", form.text(name)),
+        ])
+    };
+    let fields = vec![
+        structure(&columns, "before", form),
+        structure(&columns, "after", form),
+        simple("string", "op"),
+        simple("int64", "ts_ms"),
+    ];
     structure(&fields, "envelope", form)
 }
 
@@ -304,7 +404,9 @@ fn structure(fields: &[Json], name: &str, form: &Form) -> Json {
 fn field(column: &Column, form: &Form) -> Json {
     let (kind, meaning) = types(column.declared.kind, form);
     let mut field = object([("type", form.text(kind)), ("optional", boolean(true))]);
-    let Json::Object(members) = &mut field else { return field };
+    let Json::Object(members) = &mut field else {
+        return field;
+    };
     if !meaning.is_empty() {
         members.push(("\"name\"".into(), form.text(meaning)));
         members.push(("\"version\"".into(), raw(1)));
@@ -318,9 +420,16 @@ fn field(column: &Column, form: &Form) -> Json {
 
 fn types(kind: Kind, form: &Form) -> (&'static str, &'static str) {
     let modes = form.connect;
-    let (is_iso, is_coarse) = (Connect::TIME[modes.time] == "isostring", Connect::TIME[modes.time] == "connect");
+    let (is_iso, is_coarse) = (
+        Connect::TIME[modes.time] == "isostring",
+        Connect::TIME[modes.time] == "connect",
+    );
     match kind {
-        Kind::Integer { most, .. } if most > i128::from(i64::MAX) && Connect::UNSIGNED[modes.unsigned] == "precise" => ("bytes", DECIMAL),
+        Kind::Integer { most, .. }
+            if most > i128::from(i64::MAX) && Connect::UNSIGNED[modes.unsigned] == "precise" =>
+        {
+            ("bytes", DECIMAL)
+        }
         Kind::Integer { most, .. } if most > i128::from(i32::MAX) => ("int64", ""),
         Kind::Integer { most, .. } if most > i128::from(i16::MAX) => ("int32", ""),
         Kind::Integer { .. } => ("int16", ""),
@@ -340,7 +449,9 @@ fn types(kind: Kind, form: &Form) -> (&'static str, &'static str) {
         Kind::Clock { .. } => ("int64", "io.debezium.time.Timestamp"),
         Kind::Time { .. } if is_iso => ("string", "io.debezium.time.IsoTime"),
         Kind::Time { .. } if is_coarse => ("int32", "org.apache.kafka.connect.data.Time"),
-        Kind::Time { .. } if Connect::TIME[modes.time] == "adaptive" => ("int32", "io.debezium.time.Time"),
+        Kind::Time { .. } if Connect::TIME[modes.time] == "adaptive" => {
+            ("int32", "io.debezium.time.Time")
+        }
         Kind::Time { .. } => ("int64", "io.debezium.time.MicroTime"),
         Kind::Year => ("int32", "io.debezium.time.Year"),
         Kind::Bit { width: 1 } => ("boolean", ""),

@@ -52,7 +52,9 @@ impl Producer {
             Producer::CloudcanalCanal => ["canal-json", "cloudcanal-canal-json"],
             Producer::Cloudcanal => ["cloudcanal-json"; 2],
             Producer::Maxwell | Producer::TicdcMaxwell => ["maxwell-json"; 2],
-            Producer::Debezium | Producer::DebeziumSchema | Producer::DebeziumFlat => ["debezium-json"; 2],
+            Producer::Debezium | Producer::DebeziumSchema | Producer::DebeziumFlat => {
+                ["debezium-json"; 2]
+            }
             Producer::CloudcanalDebezium => ["debezium-json", "cloudcanal-debezium-json"],
             Producer::River => ["river-json"; 2],
         }
@@ -60,7 +62,10 @@ impl Producer {
 
     /// Those of a dialect.
     pub fn of(dialect: &str) -> Vec<Producer> {
-        Producer::ALL.into_iter().filter(|producer| producer.names()[0] == dialect).collect()
+        Producer::ALL
+            .into_iter()
+            .filter(|producer| producer.names()[0] == dialect)
+            .collect()
     }
 }
 
@@ -85,7 +90,13 @@ pub struct Connect {
 
 impl Connect {
     pub const DECIMAL: [&str; 3] = ["precise", "string", "double"];
-    pub const TIME: [&str; 5] = ["adaptive_time_microseconds", "connect", "isostring", "microseconds", "adaptive"];
+    pub const TIME: [&str; 5] = [
+        "adaptive_time_microseconds",
+        "connect",
+        "isostring",
+        "microseconds",
+        "adaptive",
+    ];
     pub const BINARY: [&str; 3] = ["bytes", "hex", "base64-url-safe"];
     pub const UNSIGNED: [&str; 2] = ["long", "precise"];
 }
@@ -122,7 +133,11 @@ pub struct Statement<'t> {
 impl Statement<'_> {
     /// The row that canal and those after it call `data`.
     fn data<'r>(&self, row: &'r Row) -> &'r [Cell] {
-        if self.did == Did::Delete { &row.before } else { &row.after }
+        if self.did == Did::Delete {
+            &row.before
+        } else {
+            &row.after
+        }
     }
 
     /// Seconds since 1970, of which many statements share one.
@@ -156,10 +171,27 @@ pub fn write(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
 
 /// The key that Kafka Connect writes beside a row's message.
 pub fn key(statement: &Statement<'_>, form: &Form) -> Option<Json> {
-    let row = statement.rows.first().filter(|_| statement.table.keys > 0)?;
-    let columns = statement.table.columns.iter().zip(statement.data(row)).take(statement.table.keys);
-    let payload = members(columns, form, |column, cell| canal::value(column, cell, form, canal::Writes::Typed));
-    Some(if form.style & 1 == 0 { payload } else { object([("schema", object([("type", raw("\"struct\""))])), ("payload", payload)]) })
+    let row = statement
+        .rows
+        .first()
+        .filter(|_| statement.table.keys > 0)?;
+    let columns = statement
+        .table
+        .columns
+        .iter()
+        .zip(statement.data(row))
+        .take(statement.table.keys);
+    let payload = members(columns, form, |column, cell| {
+        canal::value(column, cell, form, canal::Writes::Typed)
+    });
+    Some(if form.style & 1 == 0 {
+        payload
+    } else {
+        object([
+            ("schema", object([("type", raw("\"struct\""))])),
+            ("payload", payload),
+        ])
+    })
 }
 
 impl Form {
@@ -178,13 +210,27 @@ impl Form {
 }
 
 /// An object of a row's cells.
-fn members<'c>(cells: impl Iterator<Item = (&'c Column, &'c Cell)>, form: &Form, value: impl Fn(&Column, &Cell) -> Json) -> Json {
-    Json::Object(cells.map(|(column, cell)| (form.name(column.name), value(column, cell))).collect())
+fn members<'c>(
+    cells: impl Iterator<Item = (&'c Column, &'c Cell)>,
+    form: &Form,
+    value: impl Fn(&Column, &Cell) -> Json,
+) -> Json {
+    Json::Object(
+        cells
+            .map(|(column, cell)| (form.name(column.name), value(column, cell)))
+            .collect(),
+    )
 }
 
 /// An object of something about each column.
 fn by_column(table: &Table, form: &Form, what: impl Fn(&Column) -> Json) -> Json {
-    Json::Object(table.columns.iter().map(|column| (form.name(column.name), what(column))).collect())
+    Json::Object(
+        table
+            .columns
+            .iter()
+            .map(|column| (form.name(column.name), what(column)))
+            .collect(),
+    )
 }
 
 fn names(table: &Table, form: &Form) -> Json {
@@ -199,27 +245,45 @@ fn boolean(value: bool) -> Json {
 fn labels(kind: Kind, words: &str) -> Option<Vec<&'static str>> {
     let number: u64 = words.parse().ok()?;
     match kind {
-        Kind::Enum(labels) => number.checked_sub(1).and_then(|at| labels.get(at as usize)).map(|label| vec![*label]),
-        Kind::Set(labels) if number < 1 << labels.len() => {
-            Some(labels.iter().enumerate().filter(|(at, _)| number >> at & 1 == 1).map(|(_, label)| *label).collect())
-        }
+        Kind::Enum(labels) => number
+            .checked_sub(1)
+            .and_then(|at| labels.get(at as usize))
+            .map(|label| vec![*label]),
+        Kind::Set(labels) if number < 1 << labels.len() => Some(
+            labels
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| number >> at & 1 == 1)
+                .map(|(_, label)| *label)
+                .collect(),
+        ),
         _ => None,
     }
 }
 
 fn is_number(kind: Kind) -> bool {
-    matches!(kind, Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Float | Kind::Year | Kind::Bit { .. })
+    matches!(
+        kind,
+        Kind::Integer { .. } | Kind::Decimal { .. } | Kind::Float | Kind::Year | Kind::Bit { .. }
+    )
 }
 
 /// A number if the text is one in JSON too, else the text.
 fn bare(words: &str, form: &Form) -> Json {
     let is_json = serde_json::from_str::<serde_json::Number>(words).is_ok();
-    if is_json { raw(words) } else { form.text(words) }
+    if is_json {
+        raw(words)
+    } else {
+        form.text(words)
+    }
 }
 
 /// The bytes whose characters these are; none where there is a character that is not a byte.
 fn latin1(words: &str) -> Option<Vec<u8>> {
-    words.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect()
+    words
+        .chars()
+        .map(|c| u8::try_from(u32::from(c)).ok())
+        .collect()
 }
 
 /// Numbers that are the same in every message of a place, and all different beyond.

@@ -14,13 +14,24 @@ use super::captures::Message;
 use super::dialects::{decode, errors};
 use super::options::{decoder, plain};
 
-static DTS: LazyLock<Schema> =
-    LazyLock::new(|| Schema::parse_str(include_str!("../../golden/dts-avro/Record.v1_sdk.avsc")).expect("the published schema is valid"));
+static DTS: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::parse_str(include_str!("../../golden/dts-avro/Record.v1_sdk.avsc"))
+        .expect("the published schema is valid")
+});
 
 static DEBEZIUM: LazyLock<BTreeMap<u32, Schema>> = LazyLock::new(|| {
     let schemas: BTreeMap<u32, serde_json::Value> =
-        serde_json::from_str(include_str!("../../golden/debezium-avro/shop.avsc")).expect("the golden schemas are JSON");
-    schemas.into_iter().map(|(id, schema)| (id, Schema::parse(&schema).expect("the golden schemas are valid"))).collect()
+        serde_json::from_str(include_str!("../../golden/debezium-avro/shop.avsc"))
+            .expect("the golden schemas are JSON");
+    schemas
+        .into_iter()
+        .map(|(id, schema)| {
+            (
+                id,
+                Schema::parse(&schema).expect("the golden schemas are valid"),
+            )
+        })
+        .collect()
 });
 
 /// Checks a datum: Debezium's behind a zero byte and the id of its schema, or DTS's record.
@@ -38,7 +49,10 @@ pub fn check(data: &[u8]) {
 fn check_debezium(message: &[u8], schema: &Schema, datum: &[u8]) {
     let rows = read("debezium-avro", message);
     if let Err(why) = peer(schema, datum) {
-        assert!(errors(&rows, Layout::Change).is_valid(0), "apache-avro refuses what is read: {why}");
+        assert!(
+            errors(&rows, Layout::Change).is_valid(0),
+            "apache-avro refuses what is read: {why}"
+        );
     }
 }
 
@@ -57,15 +71,25 @@ fn check_dts(record: &[u8]) {
             }
             let text = |member: &str| error[member].as_string::<i32>().value(0);
             // Some tags are JSON. apache-avro ignores the size that a block states.
-            let has_reason = text("message").starts_with("dts-avro: tags.") || text("message").contains("a block that says it ends at");
-            assert!(has_reason || text("kind") != "syntax", "apache-avro reads what is an error: {error:?}");
+            let has_reason = text("message").starts_with("dts-avro: tags.")
+                || text("message").contains("a block that says it ends at");
+            assert!(
+                has_reason || text("kind") != "syntax",
+                "apache-avro reads what is an error: {error:?}"
+            );
         }
         Ok(_) => {}
     }
 }
 
 fn read(dialect: &str, message: &[u8]) -> RecordBatch {
-    decode(&decoder(plain(dialect)), &[Message { key: None, value: Some(message.to_vec()) }])
+    decode(
+        &decoder(plain(dialect)),
+        &[Message {
+            key: None,
+            value: Some(message.to_vec()),
+        }],
+    )
 }
 
 /// The datum, and whether it is all of the bytes. Text that is not UTF-8 and an int of more than 32 bits are a datum too: towpath checks
@@ -75,13 +99,21 @@ fn peer(schema: &Schema, bytes: &[u8]) -> Result<(Value, bool), String> {
     const MORE: [u8; 16] = [0; 16];
     let padded = [bytes, &MORE[..]].concat();
     let mut rest = &padded[..];
-    let reader = GenericDatumReader::builder(schema).build().expect("the schema is resolved");
+    let reader = GenericDatumReader::builder(schema)
+        .build()
+        .expect("the schema is resolved");
     match reader.read_value(&mut rest) {
         Ok(value) => Ok((value, rest.len() == MORE.len())),
         Err(error) => {
             let why = error.to_string();
-            let is_value = ["UTF-8", "utf-8", "out of range for i32"].iter().any(|part| why.contains(part));
-            if is_value { Ok((Value::Null, false)) } else { Err(why) }
+            let is_value = ["UTF-8", "utf-8", "out of range for i32"]
+                .iter()
+                .any(|part| why.contains(part));
+            if is_value {
+                Ok((Value::Null, false))
+            } else {
+                Err(why)
+            }
         }
     }
 }
@@ -89,13 +121,22 @@ fn peer(schema: &Schema, bytes: &[u8]) -> Result<(Value, bool), String> {
 type Fields = [(String, Value)];
 
 fn field<'v>(fields: &'v Fields, name: &str) -> &'v Value {
-    let value = fields.iter().find(|(known, _)| known == name).map_or(&Value::Null, |(_, value)| value);
-    if let Value::Union(_, inner) = value { inner } else { value }
+    let value = fields
+        .iter()
+        .find(|(known, _)| known == name)
+        .map_or(&Value::Null, |(_, value)| value);
+    if let Value::Union(_, inner) = value {
+        inner
+    } else {
+        value
+    }
 }
 
 /// Integers and texts of the images, whose text is that of the message.
 fn check_images(fields: &Fields, rows: &RecordBatch) {
-    let Value::Array(columns) = field(fields, "fields") else { return };
+    let Value::Array(columns) = field(fields, "fields") else {
+        return;
+    };
     let name = |column: &Value| match column {
         Value::Record(column) => {
             if let Value::String(name) = field(column, "name") {
@@ -108,31 +149,53 @@ fn check_images(fields: &Fields, rows: &RecordBatch) {
     };
     let names: Vec<String> = columns.iter().filter_map(name).collect();
     for (image, column) in [("beforeImages", "before"), ("afterImages", "after")] {
-        let (Value::Array(values), images) = (field(fields, image), rows[column].as_map()) else { continue };
+        let (Value::Array(values), images) = (field(fields, image), rows[column].as_map()) else {
+            continue;
+        };
         if images.is_null(0) || has_duplicates(&names) {
             continue;
         }
         let entries = images.value(0);
-        let (found, texts) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());
+        let (found, texts) = (
+            entries.column(0).as_string::<i32>(),
+            entries.column(1).as_string::<i32>(),
+        );
         for (name, value) in names.iter().zip(values) {
             let Some(wanted) = text(value) else { continue };
-            let at = (0..found.len()).find(|at| found.value(*at) == name).unwrap_or_else(|| panic!("{name:?} is not in the image"));
+            let at = (0..found.len())
+                .find(|at| found.value(*at) == name)
+                .unwrap_or_else(|| panic!("{name:?} is not in the image"));
             assert_eq!(texts.value(at), wanted, "{name:?}");
         }
     }
 }
 
 fn has_duplicates(names: &[String]) -> bool {
-    names.iter().enumerate().any(|(at, name)| names[..at].contains(name))
+    names
+        .iter()
+        .enumerate()
+        .any(|(at, name)| names[..at].contains(name))
 }
 
 /// The text of a value that is text in the message too.
 fn text(value: &Value) -> Option<String> {
-    let Value::Union(_, value) = value else { return None };
-    let Value::Record(members) = &**value else { return None };
-    match (field(members, "precision"), field(members, "charset"), field(members, "value")) {
-        (Value::Int(_), Value::Null, Value::String(digits)) if members.len() == 2 => Some(digits.clone()),
-        (Value::Null, Value::String(charset), Value::Bytes(bytes)) if charset == "utf8mb4" => String::from_utf8(bytes.clone()).ok(),
+    let Value::Union(_, value) = value else {
+        return None;
+    };
+    let Value::Record(members) = &**value else {
+        return None;
+    };
+    match (
+        field(members, "precision"),
+        field(members, "charset"),
+        field(members, "value"),
+    ) {
+        (Value::Int(_), Value::Null, Value::String(digits)) if members.len() == 2 => {
+            Some(digits.clone())
+        }
+        (Value::Null, Value::String(charset), Value::Bytes(bytes)) if charset == "utf8mb4" => {
+            String::from_utf8(bytes.clone()).ok()
+        }
         _ => None,
     }
 }

@@ -19,22 +19,46 @@ pub fn check(data: &[u8]) {
     if choices.bit(1, 0) {
         check_hostile(compression, bytes);
     } else {
-        check_round_trip(compression, bytes, usize::from(choices.pick(2, 1, &(0..=255).collect::<Vec<u8>>())));
+        check_round_trip(
+            compression,
+            bytes,
+            usize::from(choices.pick(2, 1, &(0..=255).collect::<Vec<u8>>())),
+        );
     }
 }
 
 fn read(compression: Compression, value: Vec<u8>) -> RecordBatch {
     // Without the message itself, which is compressed on rows with an error.
-    let fields = Some(["op", "database", "after", "source", "error"].map(String::from).to_vec());
-    let options = Options { compression, fields, ..plain("canal-json") };
-    decode(&decoder(options), &[Message { key: None, value: Some(value) }])
+    let fields = Some(
+        ["op", "database", "after", "source", "error"]
+            .map(String::from)
+            .to_vec(),
+    );
+    let options = Options {
+        compression,
+        fields,
+        ..plain("canal-json")
+    };
+    decode(
+        &decoder(options),
+        &[Message {
+            key: None,
+            value: Some(value),
+        }],
+    )
 }
 
 fn check_hostile(compression: Compression, bytes: &[u8]) {
     let rows = read(compression, bytes.to_vec());
     assert!(rows.num_rows() > 0, "a message is lost");
     let texts = errors(&rows, Layout::Change)["message"].as_string::<i32>();
-    texts.iter().flatten().for_each(|text| assert!(text.chars().count() <= 1500, "an error of {} bytes", text.len()));
+    texts.iter().flatten().for_each(|text| {
+        assert!(
+            text.chars().count() <= 1500,
+            "an error of {} bytes",
+            text.len()
+        )
+    });
 }
 
 /// The message in two frames, divided at `split`.
@@ -49,10 +73,19 @@ fn check_round_trip(compression: Compression, message: &[u8], split: usize) {
         Compression::Auto | Compression::Lz4 => [lz4(first), lz4(second)].concat(),
         Compression::Gzip => [gzip(first), gzip(second)].concat(),
         Compression::Zstd => [zstd(first), zstd(second)].concat(),
-        Compression::Snappy => snap::raw::Encoder::new().compress_vec(message).expect("the message is short"),
+        Compression::Snappy => snap::raw::Encoder::new()
+            .compress_vec(message)
+            .expect("the message is short"),
     };
-    let (wanted, found) = (read(Compression::None, message.to_vec()), read(compression, compressed));
-    assert_same(&found, &wanted, "the compressed message differs from the plain one");
+    let (wanted, found) = (
+        read(Compression::None, message.to_vec()),
+        read(compression, compressed),
+    );
+    assert_same(
+        &found,
+        &wanted,
+        "the compressed message differs from the plain one",
+    );
     assert!(found["op"].is_valid(0));
 }
 

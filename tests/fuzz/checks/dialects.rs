@@ -28,10 +28,16 @@ pub fn check(dialect: &str, data: &[u8]) {
 pub fn check_auto(data: &[u8]) {
     check("auto", data);
     for message in Input::parse(data).messages {
-        let Some(dialect) = message.value.as_deref().and_then(detect) else { continue };
+        let Some(dialect) = message.value.as_deref().and_then(detect) else {
+            continue;
+        };
         let decoded = |name: &str| decode(&expanding(name), std::slice::from_ref(&message));
         let (named, auto) = (decoded(dialect.name), decoded("auto"));
-        assert_same(&auto, &named, &format!("auto differs from {}", dialect.name));
+        assert_same(
+            &auto,
+            &named,
+            &format!("auto differs from {}", dialect.name),
+        );
     }
 }
 
@@ -40,16 +46,31 @@ fn expanding(dialect: &str) -> Rc<Decoder> {
     thread_local! {
         static DECODERS: RefCell<HashMap<String, Rc<Decoder>>> = RefCell::default();
     }
-    let make = || decoder(Options { compression: Compression::Auto, ..plain(dialect) }).into();
+    let make = || {
+        decoder(Options {
+            compression: Compression::Auto,
+            ..plain(dialect)
+        })
+        .into()
+    };
     DECODERS.with_borrow_mut(|decoders| decoders.entry(dialect.into()).or_insert_with(make).clone())
 }
 
 /// Checks messages in one batch against each message alone, which no template reads.
 pub fn check_messages(chosen: &Chosen, messages: &[Message]) {
-    let alone: Vec<RecordBatch> = messages.iter().map(|message| checked_alone(chosen, message)).collect();
+    let alone: Vec<RecordBatch> = messages
+        .iter()
+        .map(|message| checked_alone(chosen, message))
+        .collect();
     let repeats = BATCH.div_ceil(messages.len());
-    let repeated: Vec<Message> = std::iter::repeat_n(messages, repeats).flatten().cloned().collect();
-    let want: Vec<RecordBatch> = std::iter::repeat_n(&alone, repeats).flatten().map(placeless).collect();
+    let repeated: Vec<Message> = std::iter::repeat_n(messages, repeats)
+        .flatten()
+        .cloned()
+        .collect();
+    let want: Vec<RecordBatch> = std::iter::repeat_n(&alone, repeats)
+        .flatten()
+        .map(placeless)
+        .collect();
     check_batch(chosen, &repeated, &want);
 }
 
@@ -60,7 +81,11 @@ fn checked_alone(chosen: &Chosen, message: &Message) -> RecordBatch {
     let counts = Counts::between(&before, &chosen.permissive().metrics());
     let errors = errors(&rows, chosen.options.layout);
     assert_eq!((counts.messages, counts.rows), (1, rows.num_rows() as u64));
-    assert_eq!(counts.errors, (errors.len() - errors.null_count()) as u64, "other errors are counted than there are");
+    assert_eq!(
+        counts.errors,
+        (errors.len() - errors.null_count()) as u64,
+        "other errors are counted than there are"
+    );
     check_rows(message, &rows, &chosen.options);
     check_errors(message, &rows, &chosen.options);
     match chosen.options.layout {
@@ -91,22 +116,36 @@ impl Counts {
 }
 
 pub fn decode(decoder: &Decoder, messages: &[Message]) -> RecordBatch {
-    decoder.decode(&records(messages)).unwrap_or_else(|error| panic!("the batch is refused: {error}"))
+    decoder
+        .decode(&records(messages))
+        .unwrap_or_else(|error| panic!("the batch is refused: {error}"))
 }
 
 /// Compares the batch of all messages with the rows of each.
 fn check_batch(chosen: &Chosen, messages: &[Message], alone: &[RecordBatch]) {
     let layout = chosen.options.layout;
-    let whole = concat_batches(&alone[0].schema(), alone).expect("batches of one schema are concatenated");
+    let whole =
+        concat_batches(&alone[0].schema(), alone).expect("batches of one schema are concatenated");
     let outcome = chosen.decoder.decode(&records(messages));
     let good: Vec<RecordBatch> = alone.iter().map(|rows| good_rows(rows, layout)).collect();
-    let good = concat_batches(&whole.schema(), &good).expect("batches of one schema are concatenated");
+    let good =
+        concat_batches(&whole.schema(), &good).expect("batches of one schema are concatenated");
     match (chosen.options.mode, outcome) {
-        (Mode::Permissive, Ok(batch)) => assert_same(&placeless(&batch), &whole, "neighbours change the rows of a message"),
-        (Mode::DropMalformed, Ok(batch)) => assert_same(&placeless(&batch), &good, "other rows are dropped than those with an error"),
-        (Mode::FailFast, Ok(batch)) if good.num_rows() == whole.num_rows() => {
-            assert_same(&placeless(&batch), &whole, "FAILFAST differs from PERMISSIVE")
-        }
+        (Mode::Permissive, Ok(batch)) => assert_same(
+            &placeless(&batch),
+            &whole,
+            "neighbours change the rows of a message",
+        ),
+        (Mode::DropMalformed, Ok(batch)) => assert_same(
+            &placeless(&batch),
+            &good,
+            "other rows are dropped than those with an error",
+        ),
+        (Mode::FailFast, Ok(batch)) if good.num_rows() == whole.num_rows() => assert_same(
+            &placeless(&batch),
+            &whole,
+            "FAILFAST differs from PERMISSIVE",
+        ),
         (Mode::FailFast, Err(DecodeError::Row(error))) => check_first_error(&error, alone, layout),
         (mode, outcome) => panic!(
             "{mode:?}: {:?}, but {} of {} rows have no error",
@@ -121,9 +160,18 @@ fn check_batch(chosen: &Chosen, messages: &[Message], alone: &[RecordBatch]) {
 fn check_first_error(error: &Error, alone: &[RecordBatch], layout: Layout) {
     let first = alone.iter().enumerate().find_map(|(row, batch)| {
         let errors = errors(batch, layout);
-        (0..errors.len()).find(|at| errors.is_valid(*at)).map(|at| (row, errors["message"].as_string::<i32>().value(at).to_owned()))
+        (0..errors.len()).find(|at| errors.is_valid(*at)).map(|at| {
+            (
+                row,
+                errors["message"].as_string::<i32>().value(at).to_owned(),
+            )
+        })
     });
-    assert_eq!(first, Some((error.row, error.message.clone())), "FAILFAST and PERMISSIVE differ in the first error");
+    assert_eq!(
+        first,
+        Some((error.row, error.message.clone())),
+        "FAILFAST and PERMISSIVE differ in the first error"
+    );
 }
 
 /// Every array is valid, and the rows take no more memory than the budget allows.
@@ -134,34 +182,57 @@ fn check_rows(message: &Message, rows: &RecordBatch, options: &Options) {
     let mut bytes = 0;
     for (field, column) in rows.schema().fields().iter().zip(rows.columns()) {
         let data = column.to_data();
-        data.validate_full().unwrap_or_else(|error| panic!("column {:?} is not a valid array: {error}", field.name()));
-        bytes += data.get_slice_memory_size().expect("the size of an array is known");
+        data.validate_full().unwrap_or_else(|error| {
+            panic!("column {:?} is not a valid array: {error}", field.name())
+        });
+        bytes += data
+            .get_slice_memory_size()
+            .expect("the size of an array is known");
     }
     let length = message.value.as_ref().map_or(0, Vec::len);
     let most = ALLOWANCE + (options.max_expansion + BYTES_OF_VALUE) * length;
-    assert!(bytes <= most, "the rows of {length} bytes take {bytes} bytes, more than {most}");
+    assert!(
+        bytes <= most,
+        "the rows of {length} bytes take {bytes} bytes, more than {most}"
+    );
 }
 
 /// Errors have short texts, a place in the message, and the message itself.
 fn check_errors(message: &Message, rows: &RecordBatch, options: &Options) {
     const MAX_CHARS: usize = 1500;
     let errors = errors(rows, options.layout);
-    let (texts, bytes) = (errors["message"].as_string::<i32>(), errors["byte"].as_primitive::<Int64Type>());
+    let (texts, bytes) = (
+        errors["message"].as_string::<i32>(),
+        errors["byte"].as_primitive::<Int64Type>(),
+    );
     let corrupt = rows["_corrupt_record"].as_binary::<i32>();
     let value = message.value.as_deref().unwrap_or_default();
     for row in (0..rows.num_rows()).filter(|row| errors.is_valid(*row)) {
         let text = texts.value(row);
-        assert!(text.chars().count() <= MAX_CHARS, "an error of {} bytes: {text}", text.len());
+        assert!(
+            text.chars().count() <= MAX_CHARS,
+            "an error of {} bytes: {text}",
+            text.len()
+        );
         assert!(
             bytes.is_null(row) || (0..=value.len() as i64).contains(&bytes.value(row)),
             "byte {} of {}: {text}",
             bytes.value(row),
             value.len()
         );
-        assert_eq!(corrupt.value(row), value, "_corrupt_record is not the message: {text}");
+        assert_eq!(
+            corrupt.value(row),
+            value,
+            "_corrupt_record is not the message: {text}"
+        );
     }
     let without_error = (0..rows.num_rows()).filter(|row| errors.is_null(*row));
-    without_error.for_each(|row| assert!(corrupt.is_null(row), "a row without an error has _corrupt_record"));
+    without_error.for_each(|row| {
+        assert!(
+            corrupt.is_null(row),
+            "a row without an error has _corrupt_record"
+        )
+    });
 }
 
 /// Every change of the layout `change` is a row in the other layouts too.
@@ -172,19 +243,34 @@ fn check_changes(chosen: &Chosen, message: &Message, rows: &RecordBatch) {
         return; // The fault may be in a member that only this layout shows.
     }
     let is_change = |op: &str| matches!(op, "insert" | "update" | "delete" | "snapshot");
-    let wanted: Vec<&str> = changes["op"].as_string::<i32>().iter().flatten().filter(|op| is_change(op)).collect();
+    let wanted: Vec<&str> = changes["op"]
+        .as_string::<i32>()
+        .iter()
+        .flatten()
+        .filter(|op| is_change(op))
+        .collect();
     let (found, layout) = (rows.num_rows(), chosen.options.layout.name());
-    assert!(found >= wanted.len(), "{found} rows of {wanted:?} in layout {layout}");
+    assert!(
+        found >= wanted.len(),
+        "{found} rows of {wanted:?} in layout {layout}"
+    );
 }
 
 /// The column of errors.
 pub fn errors(batch: &RecordBatch, layout: Layout) -> &StructArray {
-    batch[if layout == Layout::Change { "error" } else { "_error" }].as_struct()
+    batch[if layout == Layout::Change {
+        "error"
+    } else {
+        "_error"
+    }]
+    .as_struct()
 }
 
 /// The rows without `_sequence`, which has the message's place in the batch.
 pub fn placeless(batch: &RecordBatch) -> RecordBatch {
-    let kept: Vec<usize> = (0..batch.num_columns()).filter(|at| batch.schema().field(*at).name() != "_sequence").collect();
+    let kept: Vec<usize> = (0..batch.num_columns())
+        .filter(|at| batch.schema().field(*at).name() != "_sequence")
+        .collect();
     batch.project(&kept).expect("the columns exist")
 }
 
@@ -193,12 +279,27 @@ pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
     if found == wanted {
         return;
     }
-    assert_eq!(found.schema(), wanted.schema(), "{what}: the schemas differ");
-    assert_eq!(found.num_rows(), wanted.num_rows(), "{what}: the numbers of rows differ");
+    assert_eq!(
+        found.schema(),
+        wanted.schema(),
+        "{what}: the schemas differ"
+    );
+    assert_eq!(
+        found.num_rows(),
+        wanted.num_rows(),
+        "{what}: the numbers of rows differ"
+    );
     for (at, field) in found.schema().fields().iter().enumerate() {
         let cell = |batch: &RecordBatch, row| batch.column(at).slice(row, 1);
-        if let Some(row) = (0..found.num_rows()).find(|row| cell(found, *row).as_ref() != cell(wanted, *row).as_ref()) {
-            panic!("{what}: row {row}, {}: found {:?}, wanted {:?}", field.name(), cell(found, row), cell(wanted, row));
+        if let Some(row) = (0..found.num_rows())
+            .find(|row| cell(found, *row).as_ref() != cell(wanted, *row).as_ref())
+        {
+            panic!(
+                "{what}: row {row}, {}: found {:?}, wanted {:?}",
+                field.name(),
+                cell(found, row),
+                cell(wanted, row)
+            );
         }
     }
 }
@@ -207,8 +308,17 @@ pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
 fn good_rows(rows: &RecordBatch, layout: Layout) -> RecordBatch {
     let errors = errors(rows, layout);
     // In layout `change` each row is a change.
-    let change = |row: usize| rows.column_by_name("_row").map_or(row as i32, |column| column.as_primitive::<Int32Type>().value(row));
-    let bad: Vec<i32> = (0..rows.num_rows()).filter(|row| errors.is_valid(*row)).map(change).collect();
-    let kept: BooleanArray = (0..rows.num_rows()).map(|row| Some(!bad.contains(&change(row)))).collect();
+    let change = |row: usize| {
+        rows.column_by_name("_row").map_or(row as i32, |column| {
+            column.as_primitive::<Int32Type>().value(row)
+        })
+    };
+    let bad: Vec<i32> = (0..rows.num_rows())
+        .filter(|row| errors.is_valid(*row))
+        .map(change)
+        .collect();
+    let kept: BooleanArray = (0..rows.num_rows())
+        .map(|row| Some(!bad.contains(&change(row))))
+        .collect();
     filter_record_batch(rows, &kept).expect("the mask has a value for each row")
 }

@@ -15,14 +15,25 @@ pub fn check(data: &[u8]) {
     let sizes: Vec<usize> = (1..=64).collect();
     let (wanted, is_whole) = expected(bytes, framing);
     let buffer = Buffer::from_slice_ref(bytes);
-    match cut(&Block { bytes: &buffer, limit: usize::MAX, last: true }, framing) {
+    match cut(
+        &Block {
+            bytes: &buffer,
+            limit: usize::MAX,
+            last: true,
+        },
+        framing,
+    ) {
         Ok(cut) => {
             assert!(is_whole, "a damaged file is read");
             assert_eq!((messages(&cut), cut.used), (wanted.clone(), bytes.len()));
         }
         Err(damage) => assert!(!is_whole && damage.byte <= bytes.len(), "{damage:?}"),
     }
-    assert_eq!(in_blocks(&buffer, choices.pick(1, 1, &sizes), framing), (wanted.clone(), is_whole), "blocks change the messages");
+    assert_eq!(
+        in_blocks(&buffer, choices.pick(1, 1, &sizes), framing),
+        (wanted.clone(), is_whole),
+        "blocks change the messages"
+    );
     check_limit(&buffer, choices.pick(2, 1, &sizes), framing);
 }
 
@@ -30,9 +41,15 @@ pub fn check(data: &[u8]) {
 type Message = (Option<Vec<u8>>, Option<Vec<u8>>, usize);
 
 fn messages(cut: &Cut) -> Vec<Message> {
-    let at = |array: &BinaryViewArray, row: usize| array.is_valid(row).then(|| array.value(row).to_vec());
+    let at = |array: &BinaryViewArray, row: usize| {
+        array.is_valid(row).then(|| array.value(row).to_vec())
+    };
     let key = |row| cut.keys.as_ref().and_then(|keys| at(keys, row));
-    cut.starts.iter().enumerate().map(|(row, start)| (key(row), at(&cut.values, row), *start)).collect()
+    cut.starts
+        .iter()
+        .enumerate()
+        .map(|(row, start)| (key(row), at(&cut.values, row), *start))
+        .collect()
 }
 
 /// Reads blocks of a size, which grow while no message is complete. Returns whether the file is undamaged.
@@ -41,12 +58,23 @@ fn in_blocks(bytes: &Buffer, size: usize, framing: Framing) -> (Vec<Message>, bo
     loop {
         let last = end == bytes.len();
         let block = bytes.slice_with_length(start, end - start);
-        let Ok(cut) = cut(&Block { bytes: &block, limit: usize::MAX, last }, framing) else {
+        let Ok(cut) = cut(
+            &Block {
+                bytes: &block,
+                limit: usize::MAX,
+                last,
+            },
+            framing,
+        ) else {
             // The messages before the damage are known from the slow reader alone.
             let (before, _) = expected(bytes, framing);
             return (before, false);
         };
-        found.extend(messages(&cut).into_iter().map(|(key, value, at)| (key, value, start + at)));
+        found.extend(
+            messages(&cut)
+                .into_iter()
+                .map(|(key, value, at)| (key, value, start + at)),
+        );
         start += cut.used;
         if last {
             return (found, true);
@@ -58,7 +86,9 @@ fn in_blocks(bytes: &Buffer, size: usize, framing: Framing) -> (Vec<Message>, bo
 /// A limit keeps the messages that begin before it.
 fn check_limit(bytes: &Buffer, limit: usize, framing: Framing) {
     let read = |limit, last| cut(&Block { bytes, limit, last }, framing);
-    let (Ok(all), Ok(some)) = (read(usize::MAX, false), read(limit, false)) else { return };
+    let (Ok(all), Ok(some)) = (read(usize::MAX, false), read(limit, false)) else {
+        return;
+    };
     let count = all.starts.iter().filter(|start| **start < limit).count();
     assert_eq!(messages(&some), messages(&all)[..count]);
 }
@@ -74,7 +104,9 @@ fn expected(bytes: &[u8], framing: Framing) -> (Vec<Message>, bool) {
             Framing::LengthPrefixed => part().map(|value| (None, value)),
             Framing::KeyValue => part().and_then(|key| part().map(|value| (key, value))),
         };
-        let Some((key, value)) = message else { return (found, false) };
+        let Some((key, value)) = message else {
+            return (found, false);
+        };
         let bytes_of = |part: Option<Range<usize>>| part.map(|part| bytes[part].to_vec());
         found.push((bytes_of(key), bytes_of(value), start));
     }
@@ -93,7 +125,10 @@ fn line(bytes: &[u8], at: &mut usize) -> Range<usize> {
 }
 
 /// `Some(None)` is null.
-#[expect(clippy::option_option, reason = "a part may be incomplete, and a complete one may be null")]
+#[expect(
+    clippy::option_option,
+    reason = "a part may be incomplete, and a complete one may be null"
+)]
 fn length_prefixed(bytes: &[u8], at: &mut usize) -> Option<Option<Range<usize>>> {
     const LONGEST: usize = 256 << 20;
     let length = u32::from_be_bytes(bytes.get(*at..*at + 4)?.try_into().ok()?);

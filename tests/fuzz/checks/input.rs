@@ -45,7 +45,11 @@ impl Choices {
 impl Input {
     pub fn parse(data: &[u8]) -> Input {
         let (choices, rest) = split_choices(data);
-        let messages = split(rest, &NEXT_MESSAGE).into_iter().take(MAX_MESSAGES).map(message).collect();
+        let messages = split(rest, &NEXT_MESSAGE)
+            .into_iter()
+            .take(MAX_MESSAGES)
+            .map(message)
+            .collect();
         Input { choices, messages }
     }
 }
@@ -71,8 +75,14 @@ pub fn compose(choices: [u8; CHOICES], messages: &[Message]) -> Vec<u8> {
 fn message(bytes: &[u8]) -> Message {
     let value = |bytes: &[u8]| (!bytes.is_empty()).then(|| bytes.to_vec());
     match split(bytes, &NEXT_PART)[..] {
-        [key, rest, ..] => Message { key: Some(key.to_vec()), value: value(rest) },
-        _ => Message { key: None, value: value(bytes) },
+        [key, rest, ..] => Message {
+            key: Some(key.to_vec()),
+            value: value(rest),
+        },
+        _ => Message {
+            key: None,
+            value: value(bytes),
+        },
     }
 }
 
@@ -90,7 +100,16 @@ fn split<'d>(bytes: &'d [u8], separator: &[u8; 4]) -> Vec<&'d [u8]> {
 
 /// Messages as Kafka's records: columns `key` and `value`.
 pub fn records(messages: &[Message]) -> StructArray {
-    let column = |of: fn(&Message) -> Option<&[u8]>| Arc::new(messages.iter().map(of).collect::<BinaryArray>()) as ArrayRef;
-    let columns = [("key", column(|message| message.key.as_deref())), ("value", column(|message| message.value.as_deref()))];
-    StructArray::from(columns.map(|(name, array)| (Arc::new(Field::new(name, DataType::Binary, true)), array)).to_vec())
+    let column = |of: fn(&Message) -> Option<&[u8]>| {
+        Arc::new(messages.iter().map(of).collect::<BinaryArray>()) as ArrayRef
+    };
+    let columns = [
+        ("key", column(|message| message.key.as_deref())),
+        ("value", column(|message| message.value.as_deref())),
+    ];
+    StructArray::from(
+        columns
+            .map(|(name, array)| (Arc::new(Field::new(name, DataType::Binary, true)), array))
+            .to_vec(),
+    )
 }

@@ -16,12 +16,19 @@ pub fn check(data: &[u8]) {
     let rows = read(None, message.clone());
     let error = errors(&rows, Layout::Change);
     if std::str::from_utf8(data).is_err() {
-        assert_eq!(kind(error), Some("encoding"), "bytes that are not UTF-8 are read");
+        assert_eq!(
+            kind(error),
+            Some("encoding"),
+            "bytes that are not UTF-8 are read"
+        );
         return;
     }
     match (parse(&message), parse(data)) {
         (None, _) => assert!(error.is_valid(0), "serde_json refuses what is read"),
-        (Some(_), None) => assert!(kind(error) != Some("syntax"), "serde_json reads what is a syntax error"),
+        (Some(_), None) => assert!(
+            kind(error) != Some("syntax"),
+            "serde_json reads what is a syntax error"
+        ),
         (Some(_), Some(value)) => check_value(value, &rows, message),
     }
 }
@@ -35,7 +42,10 @@ fn check_value(value: &RawValue, rows: &RecordBatch, message: Vec<u8>) {
         Err(()) => assert!(error.is_valid(0), "a lone surrogate is read"),
         Ok(text) => {
             assert!(error.is_null(0), "{error:?}");
-            assert_eq!(entries(&rows["after"].as_map().value(0)), [("v".to_owned(), text)]);
+            assert_eq!(
+                entries(&rows["after"].as_map().value(0)),
+                [("v".to_owned(), text)]
+            );
             check_map(value, message);
         }
     }
@@ -43,7 +53,9 @@ fn check_value(value: &RawValue, rows: &RecordBatch, message: Vec<u8>) {
 
 /// The members of an object, as a `map<string,string>`.
 fn check_map(value: &RawValue, message: Vec<u8>) {
-    let Ok(members) = serde_json::from_str::<Members>(value.get()) else { return };
+    let Ok(members) = serde_json::from_str::<Members>(value.get()) else {
+        return;
+    };
     let mut names: Vec<&String> = members.0.iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
@@ -52,10 +64,17 @@ fn check_map(value: &RawValue, message: Vec<u8>) {
     }
     let rows = read(Some("v map<string,string>"), message);
     let error = errors(&rows, Layout::Change);
-    let wanted: Result<Vec<_>, ()> = members.0.iter().map(|(name, value)| Ok((name.clone(), text(value)?))).collect();
+    let wanted: Result<Vec<_>, ()> = members
+        .0
+        .iter()
+        .map(|(name, value)| Ok((name.clone(), text(value)?)))
+        .collect();
     match wanted {
         Ok(wanted) if error.is_null(0) => {
-            assert_eq!(entries(&rows["after"].as_struct().column(0).as_map().value(0)), wanted);
+            assert_eq!(
+                entries(&rows["after"].as_struct().column(0).as_map().value(0)),
+                wanted
+            );
         }
         Ok(wanted) => panic!("{wanted:?}: {error:?}"),
         Err(()) => assert!(error.is_valid(0), "a lone surrogate is read"),
@@ -64,7 +83,16 @@ fn check_map(value: &RawValue, message: Vec<u8>) {
 
 fn read(schema: Option<&str>, message: Vec<u8>) -> RecordBatch {
     let schema = schema.map(|ddl| TableSchema::Ddl(ddl.into()));
-    decode(&decoder(Options { schema, ..plain("canal-json") }), &[Message { key: None, value: Some(message) }])
+    decode(
+        &decoder(Options {
+            schema,
+            ..plain("canal-json")
+        }),
+        &[Message {
+            key: None,
+            value: Some(message),
+        }],
+    )
 }
 
 fn parse(text: &[u8]) -> Option<&RawValue> {
@@ -81,12 +109,24 @@ fn text(value: &RawValue) -> Result<Option<String>, ()> {
 }
 
 fn entries(entries: &StructArray) -> Vec<(String, Option<String>)> {
-    let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());
-    (0..entries.len()).map(|at| (names.value(at).to_owned(), values.is_valid(at).then(|| values.value(at).to_owned()))).collect()
+    let (names, values) = (
+        entries.column(0).as_string::<i32>(),
+        entries.column(1).as_string::<i32>(),
+    );
+    (0..entries.len())
+        .map(|at| {
+            (
+                names.value(at).to_owned(),
+                values.is_valid(at).then(|| values.value(at).to_owned()),
+            )
+        })
+        .collect()
 }
 
 fn kind(errors: &StructArray) -> Option<&str> {
-    errors.is_valid(0).then(|| errors["kind"].as_string::<i32>().value(0))
+    errors
+        .is_valid(0)
+        .then(|| errors["kind"].as_string::<i32>().value(0))
 }
 
 /// The members of an object in their order.
@@ -103,7 +143,10 @@ impl<'de> serde::Deserialize<'de> for Members {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Members, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);

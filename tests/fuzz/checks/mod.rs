@@ -37,7 +37,10 @@ const OTHERS: &[(&str, Check)] = &[
 
 /// Returns the names of all targets.
 pub fn targets() -> impl Iterator<Item = &'static str> {
-    DIALECTS.iter().map(|dialect| dialect.name).chain(OTHERS.iter().map(|(name, _)| *name))
+    DIALECTS
+        .iter()
+        .map(|dialect| dialect.name)
+        .chain(OTHERS.iter().map(|(name, _)| *name))
 }
 
 /// Checks an input of a target. Panics if something does not hold.

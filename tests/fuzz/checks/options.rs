@@ -46,18 +46,30 @@ pub struct Chosen {
 /// Returns decoders of a dialect for the choices, which are kept from earlier calls.
 pub fn chosen(dialect: &str, choices: Choices) -> Rc<Chosen> {
     // The last byte has modes of Debezium only.
-    let choices = if is_debezium(dialect) { choices } else { choices.without_last() };
+    let choices = if is_debezium(dialect) {
+        choices
+    } else {
+        choices.without_last()
+    };
     DECODERS.with_borrow_mut(|decoders| {
         if decoders.len() > MAX_DECODERS {
             decoders.clear();
         }
-        decoders.entry((dialect.to_owned(), choices)).or_insert_with(|| Rc::new(Chosen::new(options(dialect, choices)))).clone()
+        decoders
+            .entry((dialect.to_owned(), choices))
+            .or_insert_with(|| Rc::new(Chosen::new(options(dialect, choices))))
+            .clone()
     })
 }
 
 impl Chosen {
     fn new(options: Options) -> Self {
-        Chosen { decoder: decoder(options.clone()), options, permissive: OnceCell::new(), changes: OnceCell::new() }
+        Chosen {
+            decoder: decoder(options.clone()),
+            options,
+            permissive: OnceCell::new(),
+            changes: OnceCell::new(),
+        }
     }
 
     /// The decoder in mode `PERMISSIVE`.
@@ -65,7 +77,12 @@ impl Chosen {
         if self.options.mode == Mode::Permissive {
             return &self.decoder;
         }
-        self.permissive.get_or_init(|| decoder(Options { mode: Mode::Permissive, ..self.options.clone() }))
+        self.permissive.get_or_init(|| {
+            decoder(Options {
+                mode: Mode::Permissive,
+                ..self.options.clone()
+            })
+        })
     }
 
     /// The decoder in mode `PERMISSIVE` and layout `change`.
@@ -73,7 +90,14 @@ impl Chosen {
         if self.options.layout == Layout::Change {
             return self.permissive();
         }
-        let make = || decoder(Options { mode: Mode::Permissive, layout: Layout::Change, fields: None, ..self.options.clone() });
+        let make = || {
+            decoder(Options {
+                mode: Mode::Permissive,
+                layout: Layout::Change,
+                fields: None,
+                ..self.options.clone()
+            })
+        };
         self.changes.get_or_init(make)
     }
 }
@@ -83,28 +107,53 @@ fn is_debezium(dialect: &str) -> bool {
 }
 
 pub fn decoder(options: Options) -> Decoder {
-    Decoder::new(options).unwrap_or_else(|what| panic!("the fuzz target's own options are refused: {what}"))
+    Decoder::new(options)
+        .unwrap_or_else(|what| panic!("the fuzz target's own options are refused: {what}"))
 }
 
 /// Plain options of a dialect, with the schemas that its messages refer to.
 pub fn plain(dialect: &str) -> Options {
     let is_avro = matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro");
-    let writer_schemas = if is_avro { writer_schemas() } else { Vec::new() };
-    Options { dialect: dialect.into(), key: Some("key".into()), compression: Compression::None, writer_schemas, ..Options::default() }
+    let writer_schemas = if is_avro {
+        writer_schemas()
+    } else {
+        Vec::new()
+    };
+    Options {
+        dialect: dialect.into(),
+        key: Some("key".into()),
+        compression: Compression::None,
+        writer_schemas,
+        ..Options::default()
+    }
 }
 
 /// The schemas of the golden messages of debezium-avro and ticdc-avro, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
-    let read = |text| serde_json::from_str::<BTreeMap<u32, serde_json::Value>>(text).expect("the golden schemas are JSON");
+    let read = |text| {
+        serde_json::from_str::<BTreeMap<u32, serde_json::Value>>(text)
+            .expect("the golden schemas are JSON")
+    };
     let debezium = read(include_str!("../../golden/debezium-avro/shop.avsc"));
-    let schemas = debezium.into_iter().chain(read(include_str!("../../golden/ticdc-avro/orders.avsc")));
-    schemas.map(|(id, schema)| (id, schema.to_string(), Vec::new())).collect()
+    let schemas = debezium
+        .into_iter()
+        .chain(read(include_str!("../../golden/ticdc-avro/orders.avsc")));
+    schemas
+        .map(|(id, schema)| (id, schema.to_string(), Vec::new()))
+        .collect()
 }
 
 fn options(dialect: &str, choices: Choices) -> Options {
     let schema = choices.pick(0, 1, &SCHEMAS);
-    let layout = if schema.is_some() { choices.pick(0, 4, Layout::NAMES).1 } else { Layout::Change };
-    let is_json = dialect == "auto" || DIALECTS.iter().any(|known| known.name == dialect && known.wire == Wire::Json);
+    let layout = if schema.is_some() {
+        choices.pick(0, 4, Layout::NAMES).1
+    } else {
+        Layout::Change
+    };
+    let is_json = dialect == "auto"
+        || DIALECTS
+            .iter()
+            .any(|known| known.name == dialect && known.wire == Wire::Json);
     let is_debezium = is_debezium(dialect);
     let mode_of_debezium = |bit, names: [&str; 4], place| {
         let name = choices.pick(3, 1u8 << place, &names[..]);
@@ -119,14 +168,33 @@ fn options(dialect: &str, choices: Choices) -> Options {
         missing_is_error: choices.bit(1, 1),
         lenient: is_json && choices.bit(1, 2),
         zero_date: choices.pick(1, 8, &["null", "error", "text"]).into(),
-        time_zone: choices.pick(1, 64, &["UTC", "Asia/Shanghai", "America/New_York", "+08:00"]).into(),
+        time_zone: choices
+            .pick(
+                1,
+                64,
+                &["UTC", "Asia/Shanghai", "America/New_York", "+08:00"],
+            )
+            .into(),
         table: choices.bit(2, 0).then(|| "[a-z_]*".into()),
         max_expansion: if choices.bit(2, 1) { 1 } else { 256 },
         unwrapped: is_debezium && choices.bit(2, 2),
         decimal_handling_mode: mode_of_debezium(3, ["precise", "string", "double", "precise"], 0),
-        time_precision_mode: mode_of_debezium(4, ["adaptive", "connect", "isostring", "adaptive_time_microseconds"], 2),
+        time_precision_mode: mode_of_debezium(
+            4,
+            [
+                "adaptive",
+                "connect",
+                "isostring",
+                "adaptive_time_microseconds",
+            ],
+            2,
+        ),
         binary_handling_mode: mode_of_debezium(5, ["bytes", "base64", "base64-url-safe", "hex"], 4),
-        bigint_unsigned_handling_mode: mode_of_debezium(6, ["long", "precise", "long", "precise"], 6),
+        bigint_unsigned_handling_mode: mode_of_debezium(
+            6,
+            ["long", "precise", "long", "precise"],
+            6,
+        ),
         ..plain(dialect)
     }
 }
@@ -134,8 +202,22 @@ fn options(dialect: &str, choices: Choices) -> Options {
 /// Few envelope columns: what nobody asks for is not built.
 fn fields(layout: Layout) -> Vec<String> {
     let names: &[&str] = match layout {
-        Layout::Change => &["op", "after", "column_types", "jdbc_types", "table_changes", "error", "_corrupt_record"],
-        Layout::Changelog => &["_change_type", "_row", "_column_types", "_error", "_corrupt_record"],
+        Layout::Change => &[
+            "op",
+            "after",
+            "column_types",
+            "jdbc_types",
+            "table_changes",
+            "error",
+            "_corrupt_record",
+        ],
+        Layout::Changelog => &[
+            "_change_type",
+            "_row",
+            "_column_types",
+            "_error",
+            "_corrupt_record",
+        ],
         Layout::Upsert => &["_op", "_row", "_error", "_corrupt_record"],
     };
     names.iter().map(|name| (*name).to_owned()).collect()

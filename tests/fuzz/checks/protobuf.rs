@@ -110,22 +110,42 @@ const DELETE: i32 = 3;
 /// Checks the bytes of a RowChange, which is read within a packet that prost writes.
 pub fn check(data: &[u8]) {
     // What prost refuses may be in a field that towpath skips.
-    let Ok(change) = RowChange::decode(data) else { return };
-    if change.is_ddl || !matches!(change.event, INSERT | UPDATE | DELETE) || change.rows.is_empty() {
+    let Ok(change) = RowChange::decode(data) else {
+        return;
+    };
+    if change.is_ddl || !matches!(change.event, INSERT | UPDATE | DELETE) || change.rows.is_empty()
+    {
         return;
     }
-    let rows = decode(&decoder(plain("canal-protobuf")), &[Message { key: None, value: Some(packet(data.to_vec())) }]);
+    let rows = decode(
+        &decoder(plain("canal-protobuf")),
+        &[Message {
+            key: None,
+            value: Some(packet(data.to_vec())),
+        }],
+    );
     let error = errors(&rows, Layout::Change);
     if error.is_valid(0) {
         let kind = error["kind"].as_string::<i32>().value(0);
         // No message of canal has a group; prost skips them.
-        let has_group = error["message"].as_string::<i32>().value(0).contains("a group");
-        assert!(has_group || !matches!(kind, "syntax" | "encoding"), "prost reads what is an error: {error:?}");
+        let has_group = error["message"]
+            .as_string::<i32>()
+            .value(0)
+            .contains("a group");
+        assert!(
+            has_group || !matches!(kind, "syntax" | "encoding"),
+            "prost reads what is an error: {error:?}"
+        );
         return;
     }
     assert_eq!(rows.num_rows(), change.rows.len());
     for (at, row) in change.rows.iter().enumerate() {
-        let names = |columns: &[Column]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
+        let names = |columns: &[Column]| {
+            columns
+                .iter()
+                .map(|column| column.name.clone())
+                .collect::<Vec<_>>()
+        };
         match change.event {
             INSERT => check_image(&row.after, rows["after"].as_map(), at),
             DELETE if row.before.is_empty() => check_image(&row.after, rows["before"].as_map(), at),
@@ -140,18 +160,41 @@ pub fn check(data: &[u8]) {
 
 /// The contents of the entries of a packet, in bytes.
 pub fn row_changes(packet: &[u8]) -> Vec<Vec<u8>> {
-    let body = Packet::decode(packet).map(|packet| packet.body).unwrap_or_default();
-    let entries = Messages::decode(&body[..]).map(|messages| messages.entries).unwrap_or_default();
-    entries.iter().filter_map(|entry| Entry::decode(&entry[..]).ok()).map(|entry| entry.store_value).collect()
+    let body = Packet::decode(packet)
+        .map(|packet| packet.body)
+        .unwrap_or_default();
+    let entries = Messages::decode(&body[..])
+        .map(|messages| messages.entries)
+        .unwrap_or_default();
+    entries
+        .iter()
+        .filter_map(|entry| Entry::decode(&entry[..]).ok())
+        .map(|entry| entry.store_value)
+        .collect()
 }
 
 fn packet(store_value: Vec<u8>) -> Vec<u8> {
     const ROWS: i32 = 2;
     const MESSAGES: i32 = 7;
-    let header = Header { schema_name: "shop".into(), table_name: "orders".into() };
-    let entry = Entry { header: Some(header), kind: ROWS, store_value };
-    let body = Messages { entries: vec![entry.encode_to_vec()] }.encode_to_vec();
-    Packet { version: 1, kind: MESSAGES, body }.encode_to_vec()
+    let header = Header {
+        schema_name: "shop".into(),
+        table_name: "orders".into(),
+    };
+    let entry = Entry {
+        header: Some(header),
+        kind: ROWS,
+        store_value,
+    };
+    let body = Messages {
+        entries: vec![entry.encode_to_vec()],
+    }
+    .encode_to_vec();
+    Packet {
+        version: 1,
+        kind: MESSAGES,
+        body,
+    }
+    .encode_to_vec()
 }
 
 fn check_image(columns: &[Column], images: &MapArray, row: usize) {
@@ -159,14 +202,27 @@ fn check_image(columns: &[Column], images: &MapArray, row: usize) {
     names.sort();
     names.dedup();
     // Of columns with one name the last counts, but its place may be that of another. canal's backticks are not part of a name.
-    if names.len() < columns.len() || names.iter().any(|name| name.contains('`')) || images.is_null(row) {
+    if names.len() < columns.len()
+        || names.iter().any(|name| name.contains('`'))
+        || images.is_null(row)
+    {
         return;
     }
     let entries = images.value(row);
-    let (names, values) = (entries.column(0).as_string::<i32>(), entries.column(1).as_string::<i32>());
+    let (names, values) = (
+        entries.column(0).as_string::<i32>(),
+        entries.column(1).as_string::<i32>(),
+    );
     assert_eq!(names.len(), columns.len());
     for (at, column) in columns.iter().enumerate() {
-        let found = (names.value(at), values.is_valid(at).then(|| values.value(at)));
-        assert_eq!(found, (&*column.name, (!column.is_null).then_some(&*column.value)), "{column:?}");
+        let found = (
+            names.value(at),
+            values.is_valid(at).then(|| values.value(at)),
+        );
+        assert_eq!(
+            found,
+            (&*column.name, (!column.is_null).then_some(&*column.value)),
+            "{column:?}"
+        );
     }
 }

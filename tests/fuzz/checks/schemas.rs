@@ -10,32 +10,55 @@ use super::options::{decoder, plain};
 
 /// Checks the text of a schema.
 pub fn check_ddl(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     match columns(text) {
         Ok(fields) => check_schema(&fields),
-        Err(what) => assert!(what.len() <= 10 * text.len() + 1000, "an error of {} bytes", what.len()),
+        Err(what) => assert!(
+            what.len() <= 10 * text.len() + 1000,
+            "an error of {} bytes",
+            what.len()
+        ),
     }
 }
 
 /// Checks the schema that messages declare.
 pub fn check_infer(data: &[u8]) {
     let Input { choices, messages } = Input::parse(data);
-    let names: Vec<&str> = DIALECTS.iter().map(|dialect| dialect.name).chain(["auto"]).collect();
+    let names: Vec<&str> = DIALECTS
+        .iter()
+        .map(|dialect| dialect.name)
+        .chain(["auto"])
+        .collect();
     let options = plain(choices.pick(0, 1, &names));
     let inferred = || infer_schema(&records(&messages), options.clone());
     match inferred() {
         Ok(schema) => {
             check_schema(schema.fields());
-            let typed = Options { schema: Some(TableSchema::Arrow(schema.fields().clone())), ..options.clone() };
-            assert!(decode(&decoder(typed), &messages).num_rows() >= messages.len(), "a message is lost");
+            let typed = Options {
+                schema: Some(TableSchema::Arrow(schema.fields().clone())),
+                ..options.clone()
+            };
+            assert!(
+                decode(&decoder(typed), &messages).num_rows() >= messages.len(),
+                "a message is lost"
+            );
         }
-        Err(error) => assert!(error.to_string().chars().count() <= 1500, "an error of {} bytes", error.to_string().len()),
+        Err(error) => assert!(
+            error.to_string().chars().count() <= 1500,
+            "an error of {} bytes",
+            error.to_string().len()
+        ),
     }
 }
 
 /// Returns the columns that a decoder makes of a schema.
 fn columns(ddl: &str) -> Result<Fields, String> {
-    let options = Options { schema: Some(TableSchema::Ddl(ddl.into())), ..plain("canal-json") };
+    let options = Options {
+        schema: Some(TableSchema::Ddl(ddl.into())),
+        ..plain("canal-json")
+    };
     let schema = Decoder::new(options)?.schema(&[])?;
     match schema.field_with_name("after").map(Field::data_type) {
         Ok(DataType::Struct(fields)) => Ok(fields.clone()),
@@ -47,14 +70,28 @@ fn columns(ddl: &str) -> Result<Fields, String> {
 fn check_schema(fields: &Fields) {
     let ddl = fields.iter().map(column).collect::<Vec<_>>().join(", ");
     assert_eq!(columns(&ddl).as_ref(), Ok(fields), "{ddl}");
-    let options = Options { schema: Some(TableSchema::Arrow(fields.clone())), ..plain("canal-json") };
-    let message = br#"{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1","a":"[]"}]}"#;
-    let rows = decode(&decoder(options), &[Message { key: None, value: Some(message.to_vec()) }]);
+    let options = Options {
+        schema: Some(TableSchema::Arrow(fields.clone())),
+        ..plain("canal-json")
+    };
+    let message =
+        br#"{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1","a":"[]"}]}"#;
+    let rows = decode(
+        &decoder(options),
+        &[Message {
+            key: None,
+            value: Some(message.to_vec()),
+        }],
+    );
     assert_eq!(rows.num_rows(), 1);
 }
 
 fn column(field: &FieldRef) -> String {
-    format!("`{}` {}", field.name().replace('`', "``"), spelled(field.data_type()))
+    format!(
+        "`{}` {}",
+        field.name().replace('`', "``"),
+        spelled(field.data_type())
+    )
 }
 
 /// A type in Spark's syntax.
@@ -67,7 +104,9 @@ fn spelled(data_type: &DataType) -> String {
         DataType::Int64 => "bigint".into(),
         DataType::Float32 => "float".into(),
         DataType::Float64 => "double".into(),
-        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => format!("decimal({precision},{scale})"),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            format!("decimal({precision},{scale})")
+        }
         DataType::Utf8 => "string".into(),
         DataType::Binary => "binary".into(),
         DataType::Date32 => "date".into(),
@@ -76,9 +115,16 @@ fn spelled(data_type: &DataType) -> String {
         DataType::Time64(TimeUnit::Nanosecond) => "time".into(),
         DataType::Duration(TimeUnit::Microsecond) => "interval day to second".into(),
         DataType::List(item) => format!("array<{}>", spelled(item.data_type())),
-        DataType::Struct(fields) => format!("struct<{}>", fields.iter().map(column).collect::<Vec<_>>().join(", ")),
+        DataType::Struct(fields) => format!(
+            "struct<{}>",
+            fields.iter().map(column).collect::<Vec<_>>().join(", ")
+        ),
         DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(entry) => format!("map<{}, {}>", spelled(entry[0].data_type()), spelled(entry[1].data_type())),
+            DataType::Struct(entry) => format!(
+                "map<{}, {}>",
+                spelled(entry[0].data_type()),
+                spelled(entry[1].data_type())
+            ),
             other => panic!("the entries of a map are {other}"),
         },
         other => panic!("no DDL text is read as {other}"),

@@ -12,17 +12,35 @@ const MAX_BYTES: usize = 8_000;
 /// Returns the seeds of a target, with at most `count` messages of each capture.
 pub fn seeds(target: &str, count: usize) -> Vec<Vec<u8>> {
     let seeds = match target {
-        "auto" | "infer-schema" => DIALECTS.iter().flat_map(|dialect| of_messages(&messages(dialect.name, count.div_ceil(8)))).collect(),
-        "compression" => of_values("canal-json", count.div_ceil(4)).iter().flat_map(|value| with_choices(value, 12)).collect(),
+        "auto" | "infer-schema" => DIALECTS
+            .iter()
+            .flat_map(|dialect| of_messages(&messages(dialect.name, count.div_ceil(8))))
+            .collect(),
+        "compression" => of_values("canal-json", count.div_ceil(4))
+            .iter()
+            .flat_map(|value| with_choices(value, 12))
+            .collect(),
         "cut" => framed(&of_values("canal-json", 1)),
         "ddl" => DDL.iter().map(|text| text.as_bytes().to_vec()).collect(),
         "json" => JSON.iter().map(|text| text.as_bytes().to_vec()).collect(),
-        "protobuf" => of_values("canal-protobuf", count).iter().flat_map(|packet| protobuf::row_changes(packet)).collect(),
-        "avro" => ["dts-avro", "debezium-avro"].iter().flat_map(|dialect| of_values(dialect, count)).collect(),
-        "values" => VALUES.iter().flat_map(|text| with_choices(text.as_bytes(), values::COLUMNS.len() as u8)).collect(),
+        "protobuf" => of_values("canal-protobuf", count)
+            .iter()
+            .flat_map(|packet| protobuf::row_changes(packet))
+            .collect(),
+        "avro" => ["dts-avro", "debezium-avro"]
+            .iter()
+            .flat_map(|dialect| of_values(dialect, count))
+            .collect(),
+        "values" => VALUES
+            .iter()
+            .flat_map(|text| with_choices(text.as_bytes(), values::COLUMNS.len() as u8))
+            .collect(),
         dialect => of_messages(&messages(dialect, count)),
     };
-    seeds.into_iter().filter(|seed| seed.len() <= MAX_BYTES).collect()
+    seeds
+        .into_iter()
+        .filter(|seed| seed.len() <= MAX_BYTES)
+        .collect()
 }
 
 const DDL: &[&str] = &[
@@ -57,30 +75,51 @@ const VALUES: &[&str] = &[
 ];
 
 fn messages(dialect: &str, count: usize) -> Vec<Message> {
-    captures(dialect, count).into_iter().flat_map(|(_, messages)| messages).collect()
+    captures(dialect, count)
+        .into_iter()
+        .flat_map(|(_, messages)| messages)
+        .collect()
 }
 
 fn of_values(dialect: &str, count: usize) -> Vec<Vec<u8>> {
-    messages(dialect, count).into_iter().filter_map(|message| message.value).collect()
+    messages(dialect, count)
+        .into_iter()
+        .filter_map(|message| message.value)
+        .collect()
 }
 
 /// One seed for each message, and a few with several messages. Each seed chooses its own options.
 fn of_messages(messages: &[Message]) -> Vec<Vec<u8>> {
     let choices = |at: usize| [(at % 256) as u8, (at / 16 % 8) as u8 & !0b11, 0, 0];
-    let single = messages.iter().enumerate().map(|(at, message)| compose(choices(at), std::slice::from_ref(message)));
-    let several = messages.chunks(3).enumerate().map(|(at, messages)| compose(choices(at), messages));
+    let single = messages
+        .iter()
+        .enumerate()
+        .map(|(at, message)| compose(choices(at), std::slice::from_ref(message)));
+    let several = messages
+        .chunks(3)
+        .enumerate()
+        .map(|(at, messages)| compose(choices(at), messages));
     single.chain(several.step_by(5)).collect()
 }
 
 /// The same bytes with every value of the first choice.
 fn with_choices(bytes: &[u8], count: u8) -> Vec<Vec<u8>> {
-    (0..count).map(|choice| [&[choice, choice / 6, 100, 0], bytes].concat()).collect()
+    (0..count)
+        .map(|choice| [&[choice, choice / 6, 100, 0], bytes].concat())
+        .collect()
 }
 
 /// A file in each framing.
 fn framed(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let short: Vec<&[u8]> = messages.iter().map(|message| &message[..message.len().min(100)]).take(8).collect();
-    let prefixed: Vec<u8> = short.iter().flat_map(|message| [&(message.len() as u32).to_be_bytes(), *message].concat()).collect();
+    let short: Vec<&[u8]> = messages
+        .iter()
+        .map(|message| &message[..message.len().min(100)])
+        .take(8)
+        .collect();
+    let prefixed: Vec<u8> = short
+        .iter()
+        .flat_map(|message| [&(message.len() as u32).to_be_bytes(), *message].concat())
+        .collect();
     [short.join(&b"\r\n"[..]), prefixed.clone(), prefixed]
         .iter()
         .enumerate()
