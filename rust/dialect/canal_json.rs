@@ -15,13 +15,15 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
-use super::operations::{any_case, check_other, unknown_operation};
+use super::json_members::{
+    ImageList, ImageLists, Names, Repeated, Types, nested, read_record, text,
+};
+use super::operations::{any_case, check_other, no_image, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
-use crate::interner::Quoting;
+use crate::interner::{NameId, Quoting};
 use crate::mysql::statement::first_word;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
@@ -40,36 +42,13 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("pkNames"),
         Mark::Name("es"),
         Mark::Name("_tidb"),
-        Mark::Texts("type", &TYPES),
+        Mark::Words("type", &OPERATIONS),
     ]),
     quirks,
     read: Read::Text(read),
     options: JSON_OPTIONS,
     template: Some(&TEMPLATE),
 };
-
-/// The words of `type`, with their quotes in JSON.
-const TYPES: [&str; 19] = [
-    "\"INSERT\"",
-    "\"UPDATE\"",
-    "\"DELETE\"",
-    "\"ROW\"",
-    "\"INIT\"",
-    "\"INIT_DDL\"",
-    "\"CREATE\"",
-    "\"ALTER\"",
-    "\"ERASE\"",
-    "\"QUERY\"",
-    "\"TRUNCATE\"",
-    "\"RENAME\"",
-    "\"CINDEX\"",
-    "\"DINDEX\"",
-    "\"GTID\"",
-    "\"XACOMMIT\"",
-    "\"XAROLLBACK\"",
-    "\"MHEARTBEAT\"",
-    "\"TIDB_WATERMARK\"",
-];
 
 pub(super) const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
@@ -108,29 +87,33 @@ fn quirks(name: &str) -> &'static Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    placeholders: &[
-        ("data", Placeholder::After),
-        ("old", Placeholder::Before),
-        ("type", Placeholder::Operation),
-        (
-            "es",
-            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
-        ),
-        (
-            "ts",
-            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
-        ),
-        (
-            "id",
-            Placeholder::Integer(|source, number| source.message_id = Some(number)),
-        ),
-        ("gtid", Placeholder::Text(gtid)),
-        ("mysqlType", Placeholder::DeclaredTypes),
-        (
-            "_tidb.commitTs",
-            Placeholder::Integer(|source, number| source.commit_ts = Some(number)),
-        ),
-    ],
+    placeholders: || {
+        &[
+            ("data", Placeholder::After),
+            ("old", Placeholder::Before),
+            ("type", Placeholder::Operation),
+            (
+                "es",
+                Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+            ),
+            (
+                "ts",
+                Placeholder::Integer(|source, number| {
+                    source.produced_time = micros_of_epoch(number)
+                }),
+            ),
+            (
+                "id",
+                Placeholder::Integer(|source, number| source.message_id = Some(number)),
+            ),
+            ("gtid", Placeholder::Text(gtid)),
+            ("mysqlType", Placeholder::DeclaredTypes),
+            (
+                "_tidb.commitTs",
+                Placeholder::Integer(|source, number| source.commit_ts = Some(number)),
+            ),
+        ]
+    },
     wrapper: None,
     table: Place::Either(128),
     op: row_op,
@@ -244,45 +227,25 @@ impl<'a> Message<'a> {
             return Err(unknown_operation(self.operation.as_ref()).within("type"));
         }
         let envelope = self.envelope(reading);
-        if !op.is_row_change() {
-            let envelope = events.envelope(envelope)?;
-            events.row(op, envelope, None, None);
-            return Ok(());
-        }
-        if !data.is_empty() && !old.is_empty() && data.len() != old.len() {
-            let what = format!("has {} rows, data has {}", old.len(), data.len());
-            return Err(Fault::new(Kind::Envelope, what).within("old"));
-        }
-        let rows = data.len().max(old.len());
         // A statement that canal logged as text has a row's type, but no rows.
-        let is_statement = rows == 0 && envelope.sql.is_some();
-        if rows == 0 && !is_statement {
-            return Err(
-                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"),
-            );
-        }
-        let envelope = events.envelope(envelope)?;
+        let is_statement = data.is_empty() && old.is_empty() && envelope.sql.is_some();
+        let op = if op.is_row_change() && is_statement {
+            Op::Query
+        } else {
+            op
+        };
+        let lists = ImageLists {
+            data,
+            before: old,
+            before_name: "old",
+        };
         let has_schema = !reading.options.has_objects.is_empty();
-        if is_statement {
-            events.row(Op::Query, envelope, None, None);
-        }
-        for row in 0..rows {
-            // A row has its own `old`: that of another row says nothing about it.
-            let (data, old) = (events.image(&data, row), events.image(&old, row));
-            if let (Op::Update, Some(data), Some(old)) = (op, &data, &old)
-                && let Some(name) = events
-                    .lacking(data, old)
-                    .iter()
-                    .find(|name| !has_schema || events.keys.column(**name).is_some())
-            {
-                return Err(Fault::new(Kind::Envelope, IN_OLD_ONLY)
-                    .within(events.keys.name(*name))
-                    .within("data"));
+        lists.emit(op, envelope, events, |data, old, events| {
+            if op == Op::Update {
+                check_columns(data.as_ref(), old.as_ref(), has_schema, events)?;
             }
-            let (before, after) = row_images(op, data, old)?;
-            events.row(op, envelope, before, after);
-        }
-        Ok(())
+            row_images(op, data, old)
+        })
     }
 
     fn op(&self) -> Result<Op> {
@@ -395,6 +358,25 @@ const OPERATIONS: [(&str, Op); 19] = [
 /// No producer of this envelope omits a column that changed. One that omits nulls may omit unchanged columns too.
 const IN_OLD_ONLY: &str = "is missing, but old has it: the value after the update is not known. Let the producer write null columns";
 
+fn check_columns(
+    data: Option<&Cells>,
+    old: Option<&Cells>,
+    has_schema: bool,
+    events: &Events<'_, '_, '_>,
+) -> Result<()> {
+    let (Some(data), Some(old)) = (data, old) else {
+        return Ok(());
+    };
+    let lacking = events.lacking(data, old);
+    let is_requested = |name: &&NameId| !has_schema || events.keys.column(**name).is_some();
+    match lacking.iter().find(is_requested) {
+        Some(name) => Err(Fault::new(Kind::Envelope, IN_OLD_ONLY)
+            .within(events.keys.name(*name))
+            .within("data")),
+        None => Ok(()),
+    }
+}
+
 /// Before and after of one row. A DELETE's row is wherever its producer put it: in `data`, in `old`, or in both.
 fn row_images(
     op: Op,
@@ -408,13 +390,7 @@ fn row_images(
         (Some(data), None) if op == Op::Delete => Some(Image::whole(data)),
         (_, None) => None,
     };
-    let missing = || {
-        Fault::new(
-            Kind::Envelope,
-            format!("a row of this {} has no image", op.name()),
-        )
-        .within("data")
-    };
+    let missing = || no_image(op).within("data");
     match op {
         Op::Delete => before
             .map(|before| (Some(before), None))

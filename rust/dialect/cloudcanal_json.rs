@@ -12,8 +12,10 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
-use super::operations::{any_case, check_other, unknown_operation};
+use super::json_members::{
+    ImageList, ImageLists, Names, Repeated, Types, nested, read_record, text,
+};
+use super::operations::{any_case, check_other, no_image, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -57,24 +59,28 @@ static CLOUDCANAL: Quirks = Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    placeholders: &[
-        ("data", Placeholder::After),
-        ("before", Placeholder::Before),
-        ("action", Placeholder::Operation),
-        (
-            "bid",
-            Placeholder::Integer(|source, number| source.message_id = Some(number)),
-        ),
-        (
-            "execTs",
-            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
-        ),
-        (
-            "sendTs",
-            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
-        ),
-        ("dbValType", Placeholder::DeclaredTypes),
-    ],
+    placeholders: || {
+        &[
+            ("data", Placeholder::After),
+            ("before", Placeholder::Before),
+            ("action", Placeholder::Operation),
+            (
+                "bid",
+                Placeholder::Integer(|source, number| source.message_id = Some(number)),
+            ),
+            (
+                "execTs",
+                Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+            ),
+            (
+                "sendTs",
+                Placeholder::Integer(|source, number| {
+                    source.produced_time = micros_of_epoch(number)
+                }),
+            ),
+            ("dbValType", Placeholder::DeclaredTypes),
+        ]
+    },
     wrapper: None,
     table: Place::Either(128),
     op: row_op,
@@ -168,29 +174,13 @@ impl<'a> Message<'a> {
         if op == Op::Other && !(data.is_empty() && before.is_empty()) {
             return Err(unknown_operation(self.action.as_ref()).within("action"));
         }
-        let envelope = self.envelope(reading);
-        if !op.is_row_change() {
-            let envelope = events.envelope(envelope)?;
-            events.row(op, envelope, None, None);
-            return Ok(());
-        }
-        let rows = data.len().max(before.len());
-        if rows == 0 {
-            return Err(
-                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data"),
-            );
-        }
-        if !before.is_empty() && !data.is_empty() && before.len() != data.len() {
-            let what = format!("has {} rows, data has {}", before.len(), data.len());
-            return Err(Fault::new(Kind::Envelope, what).within("before"));
-        }
-        let envelope = events.envelope(envelope)?;
-        for row in 0..rows {
-            let (before, after) =
-                row_images(op, events.image(&data, row), events.image(&before, row))?;
-            events.row(op, envelope, before, after);
-        }
-        Ok(())
+        let lists = ImageLists {
+            data,
+            before,
+            before_name: "before",
+        };
+        let images = |data, before, _: &Events<'_, '_, '_>| row_images(op, data, before);
+        lists.emit(op, self.envelope(reading), events, images)
     }
 
     fn is_ddl(&self) -> bool {
@@ -251,13 +241,7 @@ fn row_images(
     data: Option<Cells>,
     before: Option<Cells>,
 ) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || {
-        Fault::new(
-            Kind::Envelope,
-            format!("a row of this {} has no image", op.name()),
-        )
-        .within("data")
-    };
+    let missing = || no_image(op).within("data");
     let (data, before) = (data.map(Image::whole), before.map(Image::whole));
     match op {
         Op::Delete => before

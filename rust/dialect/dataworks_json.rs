@@ -16,7 +16,7 @@ use bumpalo::Bump;
 use serde::Deserialize;
 
 use super::json_members::{FilledImage, Names, read_record, text};
-use super::operations::{any_case, unknown_operation};
+use super::operations::{any_case, no_row, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -258,11 +258,7 @@ impl Payload<'_> {
 /// The images of a change. An update may have only one of them, if the other one is a message of its own.
 fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>, Option<Image>)> {
     let (before, after) = (before.map(Image::whole), after.map(Image::whole));
-    let missing = |side: &str| {
-        Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
-            .within(side)
-            .within("payload")
-    };
+    let missing = |side: &str| no_row(op).within(side).within("payload");
     match (op, before, after) {
         (Op::Insert, _, None) => Err(missing("after")),
         (Op::Insert, _, after) => Ok((None, after)),

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use super::debezium::UNWRAPPED;
 use super::{DIALECTS, Dialect, begins_like_json, without_schema_id};
 use crate::error::{Fault, Kind};
+use crate::event::Op;
 use crate::wire::json::{BYTE_ORDER_MARK, Cursor, Text};
 use crate::wire::utf8::{self, is_utf16};
 
@@ -22,10 +23,10 @@ pub(crate) enum Mark {
     Name(&'static str),
     /// A member whose value begins with this byte: `{`, `[`, a quote, a digit, or the first letter of a literal.
     Begins(&'static str, u8),
-    /// A member whose value is one of these texts.
-    Texts(&'static str, &'static [&'static str]),
-    /// The same, for a member right behind another one. It outranks the other marks of that member.
-    TextsBehind(&'static str, &'static str, &'static [&'static str]),
+    /// A member whose value is one of these words, which the dialect has for operations.
+    Words(&'static str, Words),
+    /// The same, for a member right after another one. It outranks the other marks of that member.
+    WordsAfter(&'static str, &'static str, Words),
     /// A member whose value is an object that begins with this member. It outranks the other marks of that member.
     First(&'static str, &'static str),
     /// A member whose value is an object with all of these members. It outranks the other marks of that member.
@@ -35,30 +36,38 @@ pub(crate) enum Mark {
     Added(IsAdded),
 }
 
+/// Words of a dialect, and the operations that they mean.
+type Words = &'static [(&'static str, Op)];
+
 impl Mark {
     fn name(&self) -> Option<&'static str> {
         match self {
             Mark::Name(name)
             | Mark::Begins(name, _)
-            | Mark::Texts(name, _)
-            | Mark::TextsBehind(_, name, _) => Some(name),
+            | Mark::Words(name, _)
+            | Mark::WordsAfter(_, name, _) => Some(name),
             Mark::First(name, _) | Mark::Holds(name, _) => Some(name),
             Mark::Added(_) => None,
         }
     }
 
-    /// The texts that make the mark, which have their quotes.
-    fn texts(&self) -> &'static [&'static str] {
-        match self {
-            Mark::Texts(_, texts) | Mark::TextsBehind(_, _, texts) => texts,
+    /// Returns the words that make the mark.
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        let words: Words = match self {
+            Mark::Words(_, words) | Mark::WordsAfter(_, _, words) => words,
             _ => &[],
-        }
+        };
+        words.iter().map(|(word, _)| *word)
+    }
+
+    fn has_word(&self, word: &str) -> bool {
+        self.words().any(|own| own == word)
     }
 
     fn outranks(&self) -> bool {
         matches!(
             self,
-            Mark::TextsBehind(..) | Mark::First(..) | Mark::Holds(..)
+            Mark::WordsAfter(..) | Mark::First(..) | Mark::Holds(..)
         )
     }
 
@@ -68,8 +77,8 @@ impl Mark {
         match self {
             Mark::Name(_) => true,
             Mark::Begins(_, begin) => first == Some(*begin),
-            Mark::Texts(_, texts) => is_one_of(texts, cursor),
-            Mark::TextsBehind(behind, _, texts) => previous == *behind && is_one_of(texts, cursor),
+            Mark::Words(..) => self.has_word_at(cursor),
+            Mark::WordsAfter(after, ..) => previous == *after && self.has_word_at(cursor),
             Mark::First(_, inner) => names(cursor.clone())
                 .next()
                 .is_some_and(|name| name == *inner),
@@ -82,19 +91,11 @@ impl Mark {
             Mark::Added(_) => false,
         }
     }
-}
 
-/// Whether the text at the cursor is one of these, which have their quotes.
-fn is_one_of(texts: &[&str], cursor: &mut Cursor<'_>) -> bool {
-    if texts.iter().any(|text| cursor.is_at(text)) {
-        return true;
+    fn has_word_at(&self, cursor: &Cursor<'_>) -> bool {
+        let text = cursor.clone().text();
+        text.is_ok_and(|text| self.has_word(&text.unescaped()))
     }
-    let Some(found) = cursor.clone().text().ok().filter(|found| found.escaped) else {
-        return false;
-    };
-    texts
-        .iter()
-        .any(|text| text.trim_matches('"') == found.unescaped())
 }
 
 /// The names of the members of the object at the cursor.
@@ -159,32 +160,18 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
         .is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
 }
 
-/// The texts of a member, this one included, that say the same of a message's dialect as this one; `None` if no text of the member says
-/// anything of it.
-pub(crate) fn texts_like(name: &str, text: &str) -> Option<Box<[Box<str>]>> {
+/// Returns the words of a member, this one included, that say the same of a message's dialect; `None` if no word of the member does.
+pub(crate) fn words_like(name: &str, word: &str) -> Option<Box<[Box<str>]>> {
     let marks = MARKS.get(name)?;
-    if marks.iter().all(|(mark, _)| mark.texts().is_empty()) {
-        return None;
-    }
-    // Compared with their quotes, as the marks have them: they are many, and each template that is made compares them.
-    let quoted = format!("\"{text}\"");
-    let is_alike = |other: &&str| {
-        *other != quoted
-            && marks.iter().all(|(mark, _)| {
-                mark.texts().contains(other) == mark.texts().contains(&quoted.as_str())
-            })
+    let mut others = marks.iter().flat_map(|(mark, _)| mark.words()).peekable();
+    others.peek()?;
+    let is_alike = |other: &str| {
+        let mut marks = marks.iter();
+        marks.all(|(mark, _)| mark.has_word(other) == mark.has_word(word))
     };
-    let others = marks
-        .iter()
-        .flat_map(|(mark, _)| mark.texts())
-        .filter(|other| is_alike(other))
-        .map(|other| other.trim_matches('"'));
-    Some(
-        std::iter::once(text)
-            .chain(others)
-            .map(Into::into)
-            .collect(),
-    )
+    let alike = others.filter(|other| *other != word && is_alike(other));
+    let this = std::iter::once(word.into());
+    Some(this.chain(alike.map(Into::into)).collect())
 }
 
 /// Detects the dialect of a message.
@@ -251,7 +238,7 @@ fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
             .iter()
             .find(|(mark, _)| mark.matches(&mut cursor, &previous))
         {
-            Some((Mark::Texts(..), dialect)) => by_word = by_word.or(Some(*dialect)),
+            Some((Mark::Words(..), dialect)) => by_word = by_word.or(Some(*dialect)),
             Some((_, dialect)) => return Some(dialect),
             None => {}
         }

@@ -14,7 +14,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::json_members::{RowImage, nested, read_record, set_place, text};
-use super::operations::{any_case, unknown_word};
+use super::operations::{any_case, no_row, unknown_word};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -173,9 +173,7 @@ impl<'a> Message<'a> {
             return Ok((None, None));
         }
         let row = self.data.0.clone().map(Image::whole);
-        let row = row.ok_or_else(|| {
-            Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data")
-        })?;
+        let row = row.ok_or_else(|| no_row(op).within("data"))?;
         Ok(match op {
             Op::Delete => (Some(row), None),
             Op::Update => (

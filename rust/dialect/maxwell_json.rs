@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{Names, RowImage, nested, read_record, set_place, text};
-use super::operations::{any_case, check_other, unknown_operation};
+use super::operations::{any_case, check_other, no_row, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
@@ -38,7 +38,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         Mark::Name("xoffset"),
         Mark::Begins("position", b'"'),
         Mark::Name("primary_key_columns"),
-        Mark::Texts("type", &TYPES),
+        Mark::Words("type", &OPERATIONS),
     ]),
     quirks: |_| &MAXWELL,
     read: Read::Text(read),
@@ -47,22 +47,6 @@ pub(super) const DIALECT: Dialect = Dialect {
 };
 
 const NAME: &str = "maxwell-json";
-
-/// The words of `type`, with their quotes in JSON.
-const TYPES: [&str; 12] = [
-    "\"insert\"",
-    "\"update\"",
-    "\"delete\"",
-    "\"bootstrap-start\"",
-    "\"bootstrap-insert\"",
-    "\"bootstrap-complete\"",
-    "\"table-create\"",
-    "\"table-alter\"",
-    "\"table-drop\"",
-    "\"database-create\"",
-    "\"database-alter\"",
-    "\"database-drop\"",
-];
 
 static MAXWELL: Quirks = Quirks {
     dialect: NAME,
@@ -80,24 +64,26 @@ static TIDB: Quirks = Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    placeholders: &[
-        ("type", Placeholder::Operation),
-        (
-            "ts",
-            Placeholder::Integer(|source, number| source.event_time = micros_of_time(number)),
-        ),
-        (
-            "xid",
-            Placeholder::Digits(|source, number| {
-                source.transaction_id = Some(Cow::Borrowed(number))
-            }),
-        ),
-        ("commit", Placeholder::Any),
-        ("gtid", Placeholder::Text(gtid)),
-        ("position", Placeholder::Text(place)),
-        ("data", Placeholder::After),
-        ("old", Placeholder::Before),
-    ],
+    placeholders: || {
+        &[
+            ("type", Placeholder::Operation),
+            (
+                "ts",
+                Placeholder::Integer(|source, number| source.event_time = micros_of_time(number)),
+            ),
+            (
+                "xid",
+                Placeholder::Digits(|source, number| {
+                    source.transaction_id = Some(Cow::Borrowed(number))
+                }),
+            ),
+            ("commit", Placeholder::Any),
+            ("gtid", Placeholder::Text(gtid)),
+            ("position", Placeholder::Text(place)),
+            ("data", Placeholder::After),
+            ("old", Placeholder::Before),
+        ]
+    },
     wrapper: None,
     table: Place::Head(160),
     op: row_op,
@@ -144,7 +130,7 @@ fn row_op(word: &str) -> Option<Op> {
     any_case(word, &OPERATIONS).filter(|op| matches!(op, Op::Insert | Op::Update | Op::Delete))
 }
 
-const OPERATIONS: [(&str, Op); 12] = [
+const OPERATIONS: [(&str, Op); 13] = [
     ("insert", Op::Insert),
     ("update", Op::Update),
     ("delete", Op::Delete),
@@ -156,6 +142,7 @@ const OPERATIONS: [(&str, Op); 12] = [
     ("table-alter", Op::Ddl),
     ("table-drop", Op::Ddl),
     ("database-create", Op::Ddl),
+    ("database-alter", Op::Ddl),
     ("database-drop", Op::Ddl),
 ];
 
@@ -286,8 +273,6 @@ impl<'a> Message<'a> {
     }
 
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
-        let missing =
-            || Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within("data");
         let after = self.data.0.clone().map(Image::whole);
         match (op, &self.data.0, &self.old.0) {
             (Op::Delete, Some(_), _) => Ok((after, None)),
@@ -296,7 +281,7 @@ impl<'a> Message<'a> {
                 Ok((Some(Image::merged(data.clone(), old.clone())), after))
             }
             (_, Some(_), _) => Ok((None, after)),
-            _ => Err(missing()),
+            _ => Err(no_row(op).within("data")),
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use debezium::ticdc_avro::read_key;
 pub(crate) use debezium::ticdc_rows::NAME as TICDC_AVRO;
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
 pub(crate) use debezium::{DIALECT as DEBEZIUM_JSON, read_deleted};
-pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, texts_like, undetected};
+pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected, words_like};
 use dts_avro::SchemaPlan;
 pub(crate) use foreign::explained;
 pub(crate) use river_json::OldValue;

@@ -35,6 +35,19 @@ pub(super) fn unknown_word(word: &str) -> Fault {
     )
 }
 
+/// The fault of a change without a row.
+#[cold]
+pub(super) fn no_row(op: Op) -> Fault {
+    Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
+}
+
+/// The fault of a row without the image that its operation needs.
+#[cold]
+pub(super) fn no_image(op: Op) -> Fault {
+    let what = format!("a row of this {} has no image", op.name());
+    Fault::new(Kind::Envelope, what)
+}
+
 /// The members of a dialect's messages.
 type KnownMembers = fn() -> &'static [&'static str];
 

@@ -56,25 +56,29 @@ static RIVER: Quirks = Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Message<'static>>,
-    placeholders: &[
-        ("columns", Placeholder::Columns(may_be_empty)),
-        ("event", Placeholder::Operation),
-        (
-            "time",
-            Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
-        ),
-        (
-            "canalTime",
-            Placeholder::Integer(|source, number| source.produced_time = micros_of_epoch(number)),
-        ),
-        (
-            "binlog",
-            Placeholder::Text(|source, text| {
-                set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
-                true
-            }),
-        ),
-    ],
+    placeholders: || {
+        &[
+            ("columns", Placeholder::Columns(may_be_empty)),
+            ("event", Placeholder::Operation),
+            (
+                "time",
+                Placeholder::Integer(|source, number| source.event_time = micros_of_epoch(number)),
+            ),
+            (
+                "canalTime",
+                Placeholder::Integer(|source, number| {
+                    source.produced_time = micros_of_epoch(number)
+                }),
+            ),
+            (
+                "binlog",
+                Placeholder::Text(|source, text| {
+                    set_place(source, Some(CowStr(Cow::Borrowed(text))), file_and_offset);
+                    true
+                }),
+            ),
+        ]
+    },
     wrapper: None,
     table: Place::Head(256),
     op: row_op,

@@ -8,7 +8,7 @@ pub(crate) struct TemplateSpec {
     /// The names of the members that the ordinary reader reads.
     pub members: fn() -> &'static [&'static str],
     /// The members with varying values, by their path.
-    pub placeholders: &'static [(&'static str, Placeholder)],
+    pub placeholders: fn() -> &'static [(&'static str, Placeholder)],
     /// The member that may contain the whole message: paths in it are those of a message without it.
     pub wrapper: Option<&'static str>,
     /// The part of a message with the table's name, by which templates are looked up.

@@ -6,7 +6,7 @@ use super::elements::Elements;
 use super::row_image::{Cell, Exact, ExpectedKeys, KeyLiteral, RowPlan};
 use super::{Incoming, Segment, Template};
 use crate::dialect::spec::{Before, FlatMember, MayBeEmpty, Placeholder, TemplateSpec};
-use crate::dialect::{Dialect, is_mark_of_other, texts_like};
+use crate::dialect::{Dialect, is_mark_of_other, words_like};
 use crate::event::{Envelope, Events, Op};
 use crate::interner::NameId;
 use crate::output::plan::Plan;
@@ -197,9 +197,7 @@ impl<'t> TemplateBuilder<'t> {
         let first = cursor.peek()?;
         let start = cursor.at();
         let inner = self.inner_path(path);
-        let placeholder = self
-            .spec
-            .placeholders
+        let placeholder = (self.spec.placeholders)()
             .iter()
             .find(|(member, _)| *member == inner)
             .map(|(_, placeholder)| *placeholder);
@@ -208,7 +206,7 @@ impl<'t> TemplateBuilder<'t> {
                 .clone()
                 .text()
                 .ok()
-                .and_then(|operation| texts_like(name, operation.raw));
+                .and_then(|operation| words_like(name, operation.raw));
         }
         match placeholder {
             Some(Placeholder::DeclaredTypes) if first == b'{' && self.compares_types => {
@@ -280,9 +278,7 @@ impl<'t> TemplateBuilder<'t> {
                 .is_some_and(|rest| rest.starts_with('.'))
         };
         self.spec.wrapper == Some(path)
-            || self
-                .spec
-                .placeholders
+            || (self.spec.placeholders)()
                 .iter()
                 .any(|(member, _)| is_within(member))
     }

@@ -121,11 +121,6 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Whether the text goes on with `expected`, behind white space.
-    pub fn is_at(&mut self, expected: &str) -> bool {
-        self.peek().is_some() && self.rest().starts_with(expected.as_bytes())
-    }
-
     /// Steps over `expected`, which was a part of such a text, if the text goes on with exactly that.
     pub fn eat_bytes(&mut self, expected: &[u8]) -> bool {
         let found = self.rest().starts_with(expected);

@@ -5,7 +5,7 @@ Each message is written for this test; its comment names where the form is from.
 
 import json
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from decimal import Decimal
 
 import pyarrow as pa
@@ -663,56 +663,6 @@ def test_cloud_events(dialect):
         }  # fmt: skip
     [row] = decode(dialect, cloud_event("AAAA"))
     assert row["error"]["message"] == "debezium-json: data: expected an object or null, found text"
-
-
-MICROS = 1_714_979_289_123_456
-SECOND = {"ts_ms": 1000, "ts_us": 10**6, "ts_ns": 10**9}
-MEMBERS_OF_TIMES = {"ts_ms": MICROS // 1000, "ts_us": MICROS, "ts_ns": MICROS * 1000 + 789}
-
-
-# The envelope has the three since Debezium 2.6; `add.fields` names those that a flat row gets.
-@pytest.mark.parametrize("form", ["envelope", "flat", "cloud event", "avro envelope", "avro flat"])
-@pytest.mark.parametrize(
-    "names", [["ts_ms"], ["ts_us"], ["ts_ns"], ["ts_ms", "ts_us"], ["ts_ns", "ts_ms"], MEMBERS_OF_TIMES]
-)
-def test_the_times_of_each_form(form, names):
-    times = {name: MEMBERS_OF_TIMES[name] for name in names}
-    of_source = {name: value - SECOND[name] for name, value in times.items()}
-    micros = MICROS // 1000 * 1000 if [*names] == ["ts_ms"] else MICROS
-    if "avro" in form:
-        flat, longs = form == "avro flat", dict.fromkeys(times, "long")
-        added = {f"__source_{name}": "long" for name in times} | {f"__{name}": "long" for name in times}
-        source = {"type": "record", "name": "S", "fields": [{"name": n, "type": "long"} for n in longs]}
-        after = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
-        fields = {"id": "long"} | added if flat else {"op": "string", "after": after, "source": source} | longs
-        schema = {"type": "record", "name": "s.d.t.Value" if flat else "s.d.t.Envelope"}
-        schema["fields"] = [{"name": name, "type": kind} for name, kind in fields.items()]
-        values = [*of_source.values(), *times.values()]
-        datum = (b"\x02" if flat else b"\x02c\x02") + b"".join(map(zigzag, values))
-        options = {"dialect": "debezium-avro", "writer_schemas": {7: json.dumps(schema)}}
-        message = b"\0\0\0\0\x07" + datum
-    else:
-        options, plain = {"dialect": "debezium-json"}, {"before": None, "after": {"id": 1}}
-        message = json.dumps({
-            "envelope": {**plain, "op": "c", "source": {"db": "d", "table": "t", **of_source}, **times},
-            "flat": {"id": 1} | {f"__source_{n}": of_source[n] for n in times} | {f"__{n}": times[n] for n in times},
-            "cloud event": cloud_event({**plain, **times}, iodebeziumtsms=None)
-            | {"iodebezium" + n.replace("_", ""): str(v) for n, v in of_source.items()},
-        }[form]).encode()  # fmt: skip
-    rows = towpath.Decoder(schema="id bigint", **options).decode([message] * 3).to_pylist()
-    for row in rows:
-        assert (row["error"], row["after"]) == (None, {"id": 1})
-        epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
-        found = [(row[name] - epoch) // timedelta(microseconds=1) for name in ("event_time", "produced_time")]
-        assert found == [micros - 1_000_000, micros]
-
-
-def zigzag(number):
-    """A positive long in Avro."""
-    number, out = number * 2, b""
-    while number > 127:
-        number, out = number >> 7, out + bytes([number & 127 | 128])
-    return out + bytes([number])
 
 
 # Confluent's JSON Schema converter writes a zero byte and the id of the schema before the JSON.

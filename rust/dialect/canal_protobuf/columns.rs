@@ -8,7 +8,7 @@ use super::column_cache::{CachedColumn, ChunkMetadata, ColumnId, RowMetadata};
 use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
 use super::{EntryContext, Header, Xa, event_type};
 use crate::dialect::canal_json;
-use crate::dialect::operations::unknown_word;
+use crate::dialect::operations::{no_image, no_row, unknown_word};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Events, Image, Op};
 use crate::interner::NameId;
@@ -153,10 +153,7 @@ impl<'h, 'a> Change<'h, 'a> {
         // A statement logged as text has the type of a row change, but no rows.
         let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {
-            return Err(
-                Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
-                    .within("rowDatas"),
-            );
+            return Err(no_row(op).within("rowDatas"));
         }
         let row = self.last_row.as_ref().filter(|_| op.is_row_change());
         let metadata = row
@@ -203,12 +200,7 @@ fn row_images(
     are_in_order: bool,
     events: &Events<'_, '_, '_>,
 ) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || {
-        Fault::new(
-            Kind::Envelope,
-            format!("a row of this {} has no image", op.name()),
-        )
-    };
+    let missing = || no_image(op);
     let whole = |cells| Image::ordered(cells, are_in_order);
     match op {
         Op::Delete => Ok((Some(whole(before.or(after).ok_or_else(missing)?)), None)),

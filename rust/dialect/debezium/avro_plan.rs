@@ -2,12 +2,13 @@
 
 use super::avro_values::{ValueReader, connect_branch, connect_schema};
 use super::connect_schema::Schema as ConnectSchema;
-use super::{ROUTED_FROM, added, ticdc_rows};
+use super::members::{self, Member, added};
+use super::{ROUTED_FROM, ticdc_rows};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
 
-/// Returns which added field a field is, and whether it comes from `source`.
-type FindAdded = fn(&str, &ConnectSchema) -> Option<(&'static str, bool)>;
+/// Returns the member that was added as a field.
+type FindAdded = fn(&str, &ConnectSchema) -> Option<&'static Member>;
 
 /// A compiled schema of values or keys.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub(super) struct Step {
 pub(super) enum Action {
     Skip,
     Image(Side, Choice<Option<RecordPlan>>),
-    Member(EnvelopeMember, Choice<ValueReader>),
+    Member(&'static Member, Choice<ValueReader>),
     /// A record of members, or null.
     Record(Choice<Option<Vec<Step>>>),
     TableChanges,
@@ -70,78 +71,6 @@ pub(super) enum Side {
     Before,
     After,
 }
-
-/// A member of the envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EnvelopeMember {
-    Operation,
-    /// When the message was made.
-    ProducedMillis,
-    ProducedMicros,
-    ProducedNanos,
-    TransactionId,
-    /// `BEGIN` or `END` of a transaction.
-    Status,
-    DatabaseName,
-    SchemaName,
-    Statement,
-    Version,
-    Connector,
-    /// When the change was made.
-    EventMillis,
-    EventMicros,
-    EventNanos,
-    Database,
-    Schema,
-    Table,
-    ServerId,
-    Gtid,
-    File,
-    Position,
-    /// TiCDC's commit time.
-    CommitTime,
-}
-
-impl EnvelopeMember {
-    /// Whether only the column `source` shows it. The others also say what a message is or when it was written.
-    pub fn is_of_source(self) -> bool {
-        matches!(
-            self,
-            EnvelopeMember::Version
-                | EnvelopeMember::ServerId
-                | EnvelopeMember::Gtid
-                | EnvelopeMember::File
-                | EnvelopeMember::Position
-        )
-    }
-}
-
-/// Members by their path.
-const MEMBERS: [(&str, EnvelopeMember); 23] = [
-    ("op", EnvelopeMember::Operation),
-    ("ts_ms", EnvelopeMember::ProducedMillis),
-    ("ts_us", EnvelopeMember::ProducedMicros),
-    ("ts_ns", EnvelopeMember::ProducedNanos),
-    ("status", EnvelopeMember::Status),
-    ("id", EnvelopeMember::TransactionId),
-    ("transaction.id", EnvelopeMember::TransactionId),
-    ("databaseName", EnvelopeMember::DatabaseName),
-    ("schemaName", EnvelopeMember::SchemaName),
-    ("ddl", EnvelopeMember::Statement),
-    ("source.version", EnvelopeMember::Version),
-    ("source.connector", EnvelopeMember::Connector),
-    ("source.ts_ms", EnvelopeMember::EventMillis),
-    ("source.ts_us", EnvelopeMember::EventMicros),
-    ("source.ts_ns", EnvelopeMember::EventNanos),
-    ("source.db", EnvelopeMember::Database),
-    ("source.schema", EnvelopeMember::Schema),
-    ("source.table", EnvelopeMember::Table),
-    ("source.server_id", EnvelopeMember::ServerId),
-    ("source.gtid", EnvelopeMember::Gtid),
-    ("source.file", EnvelopeMember::File),
-    ("source.pos", EnvelopeMember::Position),
-    ("source.commit_ts", EnvelopeMember::CommitTime),
-];
 
 /// The columns of a row.
 #[derive(Debug)]
@@ -157,8 +86,8 @@ pub(super) struct RowField {
     /// What Kafka Connect knows of the column, and the text of its type.
     pub declared: ConnectSchema,
     pub spelling: String,
-    /// The field that the flattening added, and whether it comes from `source`.
-    pub added: Option<(&'static str, bool)>,
+    /// The member that the flattening added as this field.
+    pub added: Option<&'static Member>,
 }
 
 impl WriterSchema {
@@ -254,7 +183,7 @@ impl FlatPlan {
         let row = RecordPlan::compile(
             schemas,
             fields,
-            Some(|name, _| (name == ROUTED_FROM).then_some(("row", false))),
+            Some(|name, _| (name == ROUTED_FROM).then_some(members::ignored())),
         )?;
         let (database, table) = names_of(name, KEY);
         Ok(Some(FlatPlan {
@@ -313,9 +242,9 @@ fn action(schemas: &Schemas, path: &str, field: &Field) -> Result<Action, String
             Action::Record(record(schemas, &field.schema, &format!("{path}."))?)
         }
         "tableChanges" => Action::TableChanges,
-        path => match MEMBERS.iter().find(|(name, _)| *name == path) {
-            Some((_, member)) => Action::Member(
-                *member,
+        path => match members::find(path) {
+            Some(member) => Action::Member(
+                member,
                 Choice::compile(&field.schema, |branch| scalar(schemas, branch))?,
             ),
             None => Action::Skip,

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::avro_plan::{
-    Action, EnvelopeMember, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step,
-    WriterSchema,
+    Action, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema,
 };
 use super::avro_values::{ValueContext, declared_type};
+use super::message::{Message, Shape};
 use super::writer_schemas::SchemaSnapshot;
-use super::{Message, Shape, Unit, finest, key_names, row_marks, ticdc_rows};
+use super::{key_names, row_marks, ticdc_rows};
 use crate::dialect::{
     Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json,
 };
@@ -377,15 +377,11 @@ impl<'d, 'a> Datum<'d, 'a> {
         let schemas = &self.bound.schema.schemas;
         match &step.action {
             Action::Skip => schemas.skip(&step.schema, self.reader),
-            Action::Member(member, _) if member.is_of_source() && !events.needs.source => {
-                schemas.skip(&step.schema, self.reader)
-            }
             Action::Member(member, scalar) => {
                 let value = scalar
                     .pick(self.reader)?
                     .read(self.reader, self.context(events))?;
-                self.message.set(*member, value);
-                Ok(())
+                member.set(value, &mut self.message, events.arena)
             }
             Action::Record(record) => match record.pick(self.reader)? {
                 Some(steps) => self.steps(steps, events),
@@ -469,7 +465,7 @@ impl<'d, 'a> Datum<'d, 'a> {
             };
             let may_say = is_op || column.may_be_mark && !plan.is_tidb;
             match field.added.filter(|_| !is_op) {
-                Some((name, of_source)) => self.message.added(name, of_source, value)?,
+                Some(member) => self.message.set(member, &field.name, value, events.arena)?,
                 None if may_say
                     && !self.message.is_column(column.key, value, reading, events)? => {}
                 None if events.wants_cell(column.key) => events.cells.push((column.key, value)),
@@ -482,62 +478,6 @@ impl<'d, 'a> Datum<'d, 'a> {
         envelope.database = envelope.database.take().or_else(|| owned(&plan.database));
         envelope.table = envelope.table.take().or_else(|| owned(&plan.table));
         Ok(())
-    }
-}
-
-impl<'a> Message<'a> {
-    /// Sets a member; null sets nothing.
-    fn set(&mut self, member: EnvelopeMember, value: Value<'a>) {
-        let (envelope, number) = (&mut self.envelope, integer(value));
-        let text = || {
-            if value.is_null() {
-                None
-            } else {
-                value.text().ok()
-            }
-        };
-        let source = &mut envelope.source;
-        match member {
-            EnvelopeMember::Operation => source.operation = text(),
-            EnvelopeMember::ProducedMillis => {
-                finest(&mut source.produced_time, number, Unit::Millis)
-            }
-            EnvelopeMember::ProducedMicros => {
-                finest(&mut source.produced_time, number, Unit::Micros)
-            }
-            EnvelopeMember::ProducedNanos => finest(&mut source.produced_time, number, Unit::Nanos),
-            EnvelopeMember::EventMillis => finest(&mut source.event_time, number, Unit::Millis),
-            EnvelopeMember::EventMicros => finest(&mut source.event_time, number, Unit::Micros),
-            EnvelopeMember::EventNanos => finest(&mut source.event_time, number, Unit::Nanos),
-            EnvelopeMember::TransactionId => {
-                source.transaction_id = source.transaction_id.take().or_else(text)
-            }
-            EnvelopeMember::Status => self.status = text(),
-            EnvelopeMember::DatabaseName => {
-                envelope.database = envelope.database.take().or_else(text)
-            }
-            EnvelopeMember::SchemaName => envelope.schema = envelope.schema.take().or_else(text),
-            EnvelopeMember::Statement => envelope.sql = text(),
-            EnvelopeMember::Version => envelope.version = text(),
-            EnvelopeMember::Connector => envelope.connector = text(),
-            EnvelopeMember::Database => {
-                envelope.database = text().or_else(|| envelope.database.take())
-            }
-            EnvelopeMember::Schema => envelope.schema = text().or_else(|| envelope.schema.take()),
-            EnvelopeMember::Table => envelope.table = text(),
-            EnvelopeMember::ServerId => envelope.server_id = number,
-            EnvelopeMember::Gtid => source.gtid = text(),
-            EnvelopeMember::File => source.file = text(),
-            EnvelopeMember::Position => source.position = number,
-            EnvelopeMember::CommitTime => source.commit_ts = number,
-        }
-    }
-}
-
-fn integer(value: Value<'_>) -> Option<i64> {
-    match value {
-        Value::Scaled(number, 0) => Some(number),
-        other => other.raw().parse().ok(),
     }
 }
 

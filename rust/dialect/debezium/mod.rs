@@ -15,28 +15,33 @@
 
 mod avro_plan;
 mod avro_values;
-mod cloud_events;
 mod connect_schema;
 pub(crate) mod debezium_avro;
+mod members;
+mod message;
 mod printed_avro;
 mod row_marks;
 pub(crate) mod ticdc_avro;
 pub(crate) mod ticdc_rows;
+mod unavailable;
 pub(crate) mod writer_schemas;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use connect_schema::schema_part;
-use memchr::memmem;
+use members::{added, finest_of};
+use message::{Message, Shape, no_envelope};
 use serde::Deserialize;
+use unavailable::lacks_values;
 
 use super::json_members::{Names, has_member, member, nested, row_image, text};
-use super::operations::{any_case, unknown_word};
+use super::operations::any_case;
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
 use crate::dialect::spec::{Before, FlatMember, Place, Placeholder, TemplateSpec};
-use crate::error::{Fault, Kind, Result, excerpt};
-use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
+use crate::error::{Fault, Kind, Result};
+use crate::event::{Cells, Envelope, Events, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::RowName;
 use crate::value::Value;
@@ -90,65 +95,7 @@ static DEBEZIUM: Quirks = Quirks {
 
 static TEMPLATE: TemplateSpec = TemplateSpec {
     members: member_names::<Members<'static>>,
-    placeholders: &[
-        ("before", Placeholder::Before),
-        ("after", Placeholder::After),
-        ("op", Placeholder::Operation),
-        (
-            "ts_ms",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.produced_time, number, Unit::Millis)
-            }),
-        ),
-        (
-            "ts_us",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.produced_time, number, Unit::Micros)
-            }),
-        ),
-        (
-            "ts_ns",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.produced_time, number, Unit::Nanos)
-            }),
-        ),
-        ("transaction.id", Placeholder::Text(transaction)),
-        ("transaction.total_order", Placeholder::Any),
-        ("transaction.data_collection_order", Placeholder::Any),
-        (
-            "source.ts_ms",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.event_time, number, Unit::Millis)
-            }),
-        ),
-        (
-            "source.ts_us",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.event_time, number, Unit::Micros)
-            }),
-        ),
-        (
-            "source.ts_ns",
-            Placeholder::Integer(|source, number| {
-                finest(&mut source.event_time, number, Unit::Nanos)
-            }),
-        ),
-        ("source.snapshot", Placeholder::Any),
-        ("source.sequence", Placeholder::Any),
-        ("source.row", Placeholder::Any),
-        ("source.thread", Placeholder::Any),
-        ("source.query", Placeholder::Any),
-        ("source.gtid", Placeholder::Text(gtid)),
-        ("source.file", Placeholder::Text(file)),
-        (
-            "source.pos",
-            Placeholder::Integer(|source, number| source.position = Some(number)),
-        ),
-        (
-            "source.commit_ts",
-            Placeholder::Integer(|source, number| source.commit_ts = Some(number)),
-        ),
-    ],
+    placeholders: || &PLACEHOLDERS,
     wrapper: Some("payload"),
     table: Place::Tail(640),
     op: row_op,
@@ -165,42 +112,22 @@ static TEMPLATE: TemplateSpec = TemplateSpec {
     lacks_values: Some(lacks_values),
 };
 
-/// What a member of a flattened row is. By those that an envelope or the wrapper around it may have too, it is not known for one.
+static PLACEHOLDERS: LazyLock<Vec<(&str, Placeholder)>> = LazyLock::new(|| {
+    let images = [
+        ("before", Placeholder::Before),
+        ("after", Placeholder::After),
+    ];
+    images.into_iter().chain(members::placeholders()).collect()
+});
+
+/// Classifies a member of a flattened row. Members that an envelope or its wrapper may have too are unclear.
 fn flat_member(name: &str) -> FlatMember {
-    let Some((field, of_source)) = added(name) else {
-        return match name {
-            "before" | "after" | "payload" | "schema" => FlatMember::Unclear,
-            name if row_marks::may_be(name) => FlatMember::Mark,
-            _ => FlatMember::Column,
-        };
-    };
-    FlatMember::Placeholder(match field {
-        "op" => Placeholder::Operation,
-        "deleted" => Placeholder::Deleted,
-        "file" => Placeholder::Text(file),
-        "gtid" => Placeholder::Text(gtid),
-        "pos" => Placeholder::Integer(|source, number| source.position = Some(number)),
-        "ts_ms" if of_source => Placeholder::Integer(|source, number| {
-            finest(&mut source.event_time, number, Unit::Millis)
-        }),
-        "ts_us" if of_source => Placeholder::Integer(|source, number| {
-            finest(&mut source.event_time, number, Unit::Micros)
-        }),
-        "ts_ns" if of_source => Placeholder::Integer(|source, number| {
-            finest(&mut source.event_time, number, Unit::Nanos)
-        }),
-        "ts_ms" => Placeholder::Integer(|source, number| {
-            finest(&mut source.produced_time, number, Unit::Millis)
-        }),
-        "ts_us" => Placeholder::Integer(|source, number| {
-            finest(&mut source.produced_time, number, Unit::Micros)
-        }),
-        "ts_ns" => Placeholder::Integer(|source, number| {
-            finest(&mut source.produced_time, number, Unit::Nanos)
-        }),
-        "db" | "table" | "server_id" | "connector" | "version" => return FlatMember::Same,
-        _ => Placeholder::Any,
-    })
+    match added(name) {
+        Some(member) => member.flat(),
+        None if matches!(name, "before" | "after" | "payload" | "schema") => FlatMember::Unclear,
+        None if row_marks::may_be(name) => FlatMember::Mark,
+        None => FlatMember::Column,
+    }
 }
 
 fn row_op(word: &str) -> Option<Op> {
@@ -218,21 +145,6 @@ const OPERATIONS: [(&str, Op); 7] = [
     // CloudCanal.
     ("a", Op::Ddl),
 ];
-
-fn transaction<'a>(source: &mut Source<'a>, id: &'a str) -> bool {
-    source.transaction_id = Some(Cow::Borrowed(id));
-    true
-}
-
-fn gtid<'a>(source: &mut Source<'a>, gtid: &'a str) -> bool {
-    source.gtid = Some(Cow::Borrowed(gtid));
-    true
-}
-
-fn file<'a>(source: &mut Source<'a>, file: &'a str) -> bool {
-    source.file = Some(Cow::Borrowed(file));
-    true
-}
 
 /// The payload, or the wrapper around it.
 #[derive(Deserialize)]
@@ -340,43 +252,6 @@ deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(
     part.index().is_some()
 ));
 
-/// A message as far as it is read.
-struct Message<'a> {
-    envelope: Envelope<'a>,
-    before: Option<Cells>,
-    after: Option<Cells>,
-    /// Of a transaction.
-    status: Option<Cow<'a, str>>,
-    shape: Shape,
-    /// Whether there are members that are not the envelope's.
-    others: bool,
-    /// Whether a flat row says that it is deleted.
-    deleted: Option<bool>,
-    /// What the member says of a flat row that the option `op_column` names.
-    said: Option<Op>,
-    /// Whether a flat row is the row before an update.
-    is_before: bool,
-    /// The path of a member of a flat row that may say the same.
-    mark: Option<String>,
-    /// Why it is not known what happened to a flat row, unless it says that it is deleted or not.
-    unsaid: Option<Fault>,
-}
-
-#[cold]
-fn no_envelope(quirks: &Quirks) -> Fault {
-    // The schema of an Avro message says whether it is a row.
-    let hint = if quirks.dialect == NAME {
-        UNWRAPPED
-    } else {
-        ""
-    };
-    Fault::new(
-        Kind::Envelope,
-        format!("is missing, and so is all else that Debezium writes{hint}"),
-    )
-    .within("op")
-}
-
 /// The fault of an object that would be a row of nulls.
 #[cold]
 fn no_columns(object: &Cursor<'_>) -> Fault {
@@ -389,19 +264,6 @@ pub(super) const UNWRAPPED: &str = "; a flattened row is an object of the column
 
 /// What to do with the events of an outbox.
 const OUTBOX: &str = "is text, as Debezium's EventRouter writes it, and no row; read the topic of the outbox table itself, without EventRouter, or set table.expand.json.payload=true in it and unwrapped=True here";
-
-/// What a message's members show it to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    /// Nothing that Debezium writes.
-    Unknown,
-    /// At least a time, as heartbeats have.
-    Envelope,
-    /// The wrapper has a payload, and it is null.
-    Tombstone,
-    /// A row without an envelope.
-    Flat,
-}
 
 fn read<'a>(
     text: &'a str,
@@ -453,41 +315,6 @@ pub(crate) fn read_deleted<'a>(
         .ok_or_else(no_row)?;
     message.deleted = Some(true);
     message.emit(|_| Ok(Some(names)), events)
-}
-
-/// What the fields are called that the flattening adds (`add.fields`), behind their two underscores and `source_`.
-const ADDED: &[&str] = &[
-    "op",
-    "deleted",
-    "db",
-    "table",
-    "file",
-    "pos",
-    "gtid",
-    "server_id",
-    "connector",
-    "version",
-    "ts_ms",
-    "ts_us",
-    "ts_ns",
-    "name",
-    "snapshot",
-    "row",
-    "thread",
-    "query",
-    "sequence",
-];
-
-/// The added field that a member is, and whether it comes from `source`.
-fn added(name: &str) -> Option<(&'static str, bool)> {
-    let name = name.strip_prefix("__")?;
-    let (name, of_source) = name
-        .strip_prefix("source_")
-        .map_or((name, false), |name| (name, true));
-    ADDED
-        .iter()
-        .find(|added| **added == name)
-        .map(|added| (*added, of_source))
 }
 
 fn has_image(object: &Cursor<'_>) -> bool {
@@ -815,19 +642,19 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let mut members = cursor.object()?;
         while let Some(name) = cursor.next_key(&mut members)? {
             let name = name.unescaped();
-            match cloud_events::attribute(&name) {
+            match members::attribute(&name) {
                 _ if name == "data" => self
                     .read_payload(cursor)
                     .map_err(|fault| fault.within("data"))?,
-                Some((field, of_source)) => attributes.push((field, of_source, cursor.value()?)),
+                Some(member) => attributes.push((member, name, cursor.value()?)),
                 None => cursor.skip()?,
             }
         }
         let missing = || Fault::new(Kind::Envelope, "is missing").within("data");
         let mut message = self.payload.take().ok_or_else(missing)?;
-        attributes
-            .into_iter()
-            .try_for_each(|(field, of_source, value)| message.added(field, of_source, value))?;
+        for (member, name, value) in attributes {
+            message.set(member, &name, value, self.events.arena)?;
+        }
         Ok(message)
     }
 
@@ -850,10 +677,9 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
             let name = events.keys.name(key);
-            if let Some((name, of_source)) =
-                added(name).filter(|_| !self.reading.options.is_op_column(name))
-            {
-                message.added(name, of_source, value)?;
+            let member = added(name).filter(|_| !self.reading.options.is_op_column(name));
+            if let Some(member) = member {
+                message.set(member, name, value, events.arena)?;
             } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key)
             {
                 events.cells.push((key, value));
@@ -906,7 +732,7 @@ impl<'a> Members<'a> {
         envelope.database = envelope.database.or(text(self.database_name));
         envelope.schema = envelope.schema.or(text(self.schema_name));
         envelope.source.operation = text(self.op);
-        envelope.source.produced_time = finest_of([self.ts_ms, self.ts_us, self.ts_ns]);
+        envelope.source.produced_time = finest_of(self.ts_ms, self.ts_us, self.ts_ns);
         envelope.source.transaction_id = transaction_id.or(text(self.id));
         Message {
             envelope,
@@ -929,364 +755,11 @@ impl<'a> SourceMembers<'a> {
         envelope.schema = text(self.schema);
         envelope.table = text(self.table);
         envelope.server_id = self.server_id;
-        envelope.source.event_time = finest_of([self.ts_ms, self.ts_us, self.ts_ns]);
+        envelope.source.event_time = finest_of(self.ts_ms, self.ts_us, self.ts_ns);
         envelope.source.gtid = text(self.gtid);
         envelope.source.file = text(self.file);
         envelope.source.position = self.pos;
         envelope.source.commit_ts = self.commit_ts;
-    }
-}
-
-impl<'a> Message<'a> {
-    fn empty(reading: &ReadContext<'_, 'a>) -> Self {
-        let envelope = Envelope::empty(reading.quirks);
-        Message {
-            envelope,
-            before: None,
-            after: None,
-            status: None,
-            shape: Shape::Unknown,
-            others: false,
-            deleted: None,
-            said: None,
-            is_before: false,
-            mark: None,
-            unsaid: None,
-        }
-    }
-
-    fn added(&mut self, name: &str, of_source: bool, value: Value<'a>) -> Result<()> {
-        if let Value::Nested(_) = value {
-            let prefix = if of_source { "__source_" } else { "__" };
-            return Err(printed_avro::fault().within(&format!("{prefix}{name}")));
-        }
-        let (envelope, text) = (
-            &mut self.envelope,
-            if value.is_null() {
-                None
-            } else {
-                Some(value.text()?)
-            },
-        );
-        let number = text.as_deref().and_then(|text| text.parse().ok());
-        match name {
-            "op" => envelope.source.operation = text,
-            "deleted" => self.deleted = text.map(|text| deletion(&text)).transpose()?,
-            "db" => envelope.database = text,
-            "schema" => envelope.schema = text,
-            "table" => envelope.table = text,
-            "transaction" => envelope.source.transaction_id = text,
-            "file" => envelope.source.file = text,
-            "pos" => envelope.source.position = number,
-            "gtid" => envelope.source.gtid = text,
-            "server_id" => envelope.server_id = number,
-            "connector" => envelope.connector = text,
-            "version" => envelope.version = text,
-            _ => {
-                let source = &mut envelope.source;
-                let time = if of_source {
-                    &mut source.event_time
-                } else {
-                    &mut source.produced_time
-                };
-                let unit = UNITS.iter().find(|(member, _)| *member == name);
-                unit.into_iter()
-                    .for_each(|(_, unit)| finest(time, number, *unit));
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
-    fn is_column(
-        &mut self,
-        key: NameId,
-        value: Value<'a>,
-        reading: &ReadContext<'_, 'a>,
-        events: &Events<'_, '_, '_>,
-    ) -> Result<bool> {
-        let (name, is_requested) = (events.keys.name(key), events.keys.column(key).is_some());
-        match reading.options.op_column.as_deref() {
-            Some(path) if reading.options.is_op_column(name) => {
-                let said = row_marks::said(path, name, value)?;
-                (self.said, self.is_before) = (Some(said.op), said.is_before);
-                self.envelope.source.operation = said.operation;
-                return Ok(is_requested);
-            }
-            Some(_) => {}
-            None if is_requested || self.mark.is_some() => {}
-            None => self.mark = row_marks::find(name, &value, reading.options.unwrapped),
-        }
-        Ok(true)
-    }
-
-    /// Ends a row without an envelope, which has these cells.
-    fn end_row(&mut self, cells: Cells, reading: &ReadContext<'_, 'a>) {
-        self.unsaid = match (&reading.options.op_column, &self.mark) {
-            (Some(path), _) if self.said.is_none() => Some(row_marks::missing(path)),
-            (None, Some(path)) if self.envelope.source.operation.is_none() => {
-                Some(row_marks::unread(path))
-            }
-            _ => None,
-        };
-        let image = if self.is_before {
-            &mut self.before
-        } else {
-            &mut self.after
-        };
-        *image = Some(cells);
-    }
-
-    /// Adds the message to the events. `primary_key` is called for a row change.
-    fn emit(
-        mut self,
-        primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<()> {
-        if let Some(fault) = self.unsaid.take().filter(|_| self.deleted.is_none()) {
-            return Err(fault);
-        }
-        let op = self.op()?;
-        if op == Op::Tombstone {
-            events.push_message(op, None);
-            return Ok(());
-        }
-        if self.envelope.source.operation.is_none() {
-            self.envelope.source.operation = self.status.take();
-        }
-        let (mut before, mut after) = (None, None);
-        if op == Op::Watermark {
-            // It is of all tables, which TiCDC writes as empty names.
-            (self.envelope.database, self.envelope.table) = (None, None);
-            self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
-        }
-        if op.is_row_change() {
-            if may_lack_values(&self.envelope) {
-                [&mut self.before, &mut self.after]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|cells| drop_unavailable(cells, events));
-            }
-            (before, after) = self.images(op)?;
-            if self.envelope.primary_key.is_none() {
-                self.envelope.primary_key = primary_key(events)?;
-            }
-        }
-        let envelope = events.envelope(self.envelope)?;
-        events.row(op, envelope, before, after);
-        Ok(())
-    }
-
-    fn op(&self) -> Result<Op> {
-        Ok(
-            match (self.shape, self.envelope.source.operation.as_deref()) {
-                (Shape::Tombstone, _) => Op::Tombstone,
-                (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
-                (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
-                // Whether a row that says no more was inserted or updated is not known; it is there.
-                (Shape::Flat, None) => Op::Update,
-                (_, Some(word)) => self.op_of(word)?,
-                (Shape::Unknown, None) => {
-                    return Err(no_envelope(self.envelope.quirks));
-                }
-                (_, None) => self.without_op()?,
-            },
-        )
-    }
-
-    fn op_of(&self, word: &str) -> Result<Op> {
-        match any_case(word, &OPERATIONS) {
-            Some(op) => Ok(op),
-            // A message that an application wrote into the log of the database; of TiCDC, a watermark.
-            None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() {
-                Op::Watermark
-            } else {
-                Op::Other
-            }),
-            None if self.before.is_some() || self.after.is_some() => {
-                Err(unknown_word(word).within("op"))
-            }
-            None => Err(self.no_operation(word)),
-        }
-    }
-
-    #[cold]
-    fn no_operation(&self, word: &str) -> Fault {
-        let hint = if self.others { UNWRAPPED } else { "" };
-        let what = format!(
-            "{} is not an operation of Debezium, and the message has no row image{hint}",
-            excerpt(word)
-        );
-        Fault::new(Kind::Envelope, what).within("op")
-    }
-
-    fn is_ticdc(&self) -> bool {
-        self.envelope.connector.as_deref() == Some("TiCDC")
-    }
-
-    /// DDL, transactions and heartbeats have no `op`.
-    fn without_op(&self) -> Result<Op> {
-        if let Some(sql) = &self.envelope.sql {
-            return Ok(Op::of_statement(sql));
-        }
-        match self.status.as_deref() {
-            Some("BEGIN") => return Ok(Op::Begin),
-            Some("END") => return Ok(Op::Commit),
-            _ => {}
-        }
-        if self.envelope.table_changes.is_some() {
-            return Ok(Op::Ddl);
-        }
-        // A heartbeat has a time and nothing else.
-        let says_more =
-            self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
-        let names_more = self.envelope.database.is_some()
-            || self.envelope.table.is_some()
-            || self.envelope.source.event_time.is_some();
-        if says_more || names_more || self.envelope.source.produced_time.is_none() {
-            let hint = if self.others { UNWRAPPED } else { "" };
-            return Err(Fault::new(Kind::Envelope, format!("is missing{hint}")).within("op"));
-        }
-        Ok(Op::Heartbeat)
-    }
-
-    /// The before image is whole: nothing is overlaid. CloudCanal writes an empty object where there is no image.
-    fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
-        let image = |cells: &Option<Cells>| cells.clone().map(Image::whole);
-        let missing = |field: &str| {
-            Fault::new(
-                Kind::Envelope,
-                format!("a row of this {} has no image", op.name()),
-            )
-            .within(field)
-        };
-        match (op, self.shape) {
-            (Op::Delete, Shape::Flat) => Ok((image(&self.after), None)),
-            (Op::Delete, _) => image(&self.before)
-                .map(|before| (Some(before), None))
-                .ok_or_else(|| missing("before")),
-            (Op::Update, Shape::Flat) if self.is_before => Ok((image(&self.before), None)),
-            (Op::Update, _) => image(&self.after)
-                .map(|after| (image(&self.before), Some(after)))
-                .ok_or_else(|| missing("after")),
-            _ => image(&self.after)
-                .map(|after| (None, Some(after)))
-                .ok_or_else(|| missing("after")),
-        }
-    }
-}
-
-/// What connectors write in place of a value that an update did not change, if the log does not have it: PostgreSQL's TOAST, LOBs of
-/// Oracle and SQL Server, and large columns with MySQL's `binlog_row_image=NOBLOB`. The text, and the same as bytes in base64 and in
-/// hexadecimal digits.
-const UNAVAILABLE: [&str; 3] = [
-    "__debezium_unavailable_value",
-    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
-    "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
-];
-
-/// The same of an array of texts, and of an hstore.
-const UNAVAILABLE_NESTED: [&str; 2] = [
-    r#"["__debezium_unavailable_value"]"#,
-    r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#,
-];
-
-fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
-    may_lack_values(envelope)
-        && UNAVAILABLE
-            .iter()
-            .any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
-}
-
-/// Whether the connector may write placeholders. MySQL's writes them since 3.7.
-fn may_lack_values(envelope: &Envelope<'_>) -> bool {
-    match envelope.connector.as_deref() {
-        None | Some("TiCDC") => false,
-        Some("mysql" | "mariadb") => envelope.version.as_deref().is_some_and(is_since_3_7),
-        Some(_) => true,
-    }
-}
-
-fn is_since_3_7(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|part| part.parse::<u32>().ok());
-    matches!((numbers.next(), numbers.next()), (Some(Some(major)), Some(Some(minor))) if (major, minor) >= (3, 7))
-}
-
-fn is_unavailable(value: &Value<'_>) -> bool {
-    match *value {
-        Value::Text(text) => UNAVAILABLE.contains(&text),
-        Value::Plain(text) => UNAVAILABLE.iter().any(|part| part.as_bytes() == text),
-        Value::Bytes(bytes) => bytes == UNAVAILABLE[0].as_bytes(),
-        Value::Nested(json) => UNAVAILABLE_NESTED.contains(&json),
-        _ => false,
-    }
-}
-
-/// Takes the cells out of an image whose values are not in the message.
-#[allow(
-    clippy::indexing_slicing,
-    reason = "the image is a range of these cells"
-)]
-fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
-    let mut end = image.start;
-    for at in image.clone() {
-        if !is_unavailable(&events.cells[at].1) {
-            events.cells[end] = events.cells[at];
-            end += 1;
-        }
-    }
-    image.end = end;
-}
-
-/// Whether a row is deleted, as `__deleted` says it.
-fn deletion(text: &str) -> Result<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" => Ok(true),
-        "false" | "0" | "" => Ok(false),
-        _ => Err(Fault::new(
-            Kind::Envelope,
-            format!("{text:?} is neither true nor false"),
-        )
-        .within("__deleted")),
-    }
-}
-
-/// The finest of several times, in microseconds.
-fn finest_of(times: [Option<i64>; 3]) -> Option<i64> {
-    let mut time = None;
-    for (number, (_, unit)) in times.into_iter().zip(UNITS) {
-        finest(&mut time, number, unit);
-    }
-    time
-}
-
-/// The unit of a time.
-#[derive(Clone, Copy, PartialEq)]
-enum Unit {
-    Millis,
-    Micros,
-    Nanos,
-}
-
-/// The members that are times.
-const UNITS: [(&str, Unit); 3] = [
-    ("ts_ms", Unit::Millis),
-    ("ts_us", Unit::Micros),
-    ("ts_ns", Unit::Nanos),
-];
-
-/// Replaces a time by a finer one, in microseconds.
-fn finest(time: &mut Option<i64>, number: impl Into<Option<i64>>, unit: Unit) {
-    let Some(number) = number.into().filter(|number| *number != 0) else {
-        return;
-    };
-    let found = match unit {
-        Unit::Millis => number.saturating_mul(1000),
-        Unit::Micros => number,
-        Unit::Nanos => number.div_euclid(1000),
-    };
-    if unit != Unit::Millis || time.is_none() {
-        *time = Some(found);
     }
 }
 

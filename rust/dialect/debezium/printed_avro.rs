@@ -8,24 +8,11 @@
 //!
 //! It is refused: bytes and decimals in it are characters, which nothing tells from text.
 
-use super::added;
+use super::members;
 use crate::dialect::json_members::{has_member, member};
 use crate::error::{Fault, Kind, excerpt};
 use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;
-
-/// Members whose value is a scalar, or null.
-const SCALARS: [&str; 9] = [
-    "op",
-    "ts_ms",
-    "ts_us",
-    "ts_ns",
-    "status",
-    "id",
-    "ddl",
-    "databaseName",
-    "schemaName",
-];
 
 /// The fault of a message that is printed Avro.
 #[cold]
@@ -52,7 +39,7 @@ pub(super) fn ambiguous(json: &str) -> Option<Fault> {
 pub(super) fn find(envelope: &Cursor<'_>) -> Option<Fault> {
     let outer = || {
         printed_member(envelope, |name| {
-            SCALARS.contains(&name) || added(name).is_some()
+            members::find(name).is_some() || members::added(name).is_some()
         })
     };
     let source = || {

@@ -1,6 +1,7 @@
 //! In what the rows that TiCDC writes in Avro differ from Debezium's.
 
 use super::connect_schema::Schema as ConnectSchema;
+use super::members::{self, Member};
 use crate::event::{Quirks, ValueFormat};
 use crate::interner::Quoting;
 
@@ -13,25 +14,20 @@ pub(super) static QUIRKS: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// The fields that TiCDC adds to a row, as those that Debezium's flattening adds.
-const ADDED: [(&str, (&str, bool)); 6] = [
-    ("_tidb_op", ("op", false)),
-    // Not read: deletes have none, so changes with and without one would not be ordered by their offsets.
-    ("_tidb_commit_ts", ("row", false)),
-    ("_tidb_commit_physical_time", ("ts_ms", true)),
-    // Of a row's checksum, which is not verified.
-    ("_tidb_row_level_checksum", ("row", false)),
-    ("_tidb_corrupted", ("row", false)),
-    ("_tidb_checksum_version", ("row", false)),
-];
-
-/// The added field that a record's field is. Columns have a type of TiDB, whatever they are called.
-pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<(&'static str, bool)> {
-    let found = ADDED
-        .iter()
-        .find(|(added, _)| *added == name)
-        .map(|(_, field)| *field);
-    found.filter(|_| declared.tidb_type().is_none())
+/// Finds the member of Debezium's that TiCDC adds to a row. Columns have a type of TiDB, whatever they are called.
+pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<&'static Member> {
+    let member = match name {
+        "_tidb_op" => members::find("op"),
+        "_tidb_commit_physical_time" => members::find("source.ts_ms"),
+        // Not read: deletes have no commit time, so changes with and without one would not be ordered by their offsets. Checksums
+        // are not verified.
+        "_tidb_commit_ts"
+        | "_tidb_row_level_checksum"
+        | "_tidb_corrupted"
+        | "_tidb_checksum_version" => Some(members::ignored()),
+        _ => None,
+    };
+    member.filter(|_| declared.tidb_type().is_none())
 }
 
 /// Returns the database and the table in the name of a row's schema: `namespace.database.table`.

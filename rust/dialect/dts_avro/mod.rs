@@ -31,6 +31,7 @@ use schema_plan::{Action, ColumnsEncoding, ImageEncoding, ItemsEncoding, Scalar,
 use value_records::{CellEncoding, count_mismatch, declared};
 
 use super::{Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire};
+use crate::dialect::operations::no_row;
 use crate::error::{Fault, Kind, Result};
 use crate::event::{self, Cells, Events, Op, Quirks, Source, ValueFormat};
 use crate::interner::{NameId, Quoting};
@@ -620,10 +621,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             _ => (before, after),
         };
         if before.is_none() && needed == Side::Before || after.is_none() && needed == Side::After {
-            return Err(
-                Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
-                    .within(needed.name()),
-            );
+            return Err(no_row(op).within(needed.name()));
         }
         let envelope = events.last_envelope()?;
         let image = |cells: Cells| event::Image {

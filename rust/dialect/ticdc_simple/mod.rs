@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::json_members::{RowImage, nested, read_record, text};
-use super::operations::{any_case, check_other, unknown_operation};
+use super::operations::{any_case, check_other, no_row, unknown_operation};
 use super::{Caches, Dialect, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
@@ -40,7 +40,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     description: "TiCDC's simple protocol, encoded in JSON or Avro",
     marks: Marks::MembersOrBytes(
         &[
-            Mark::TextsBehind("version", "type", &TYPES),
+            Mark::WordsAfter("version", "type", &OTHER_OPERATIONS),
             Mark::Name("tableID"),
             Mark::Name("commitTs"),
             Mark::Name("buildTs"),
@@ -57,24 +57,14 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 pub(super) const NAME: &str = "ticdc-simple";
 
-/// The words of `type` in messages that have no table, with their quotes in JSON.
-const TYPES: [&str; 10] = [
-    "\"WATERMARK\"",
-    "\"BOOTSTRAP\"",
-    "\"CREATE\"",
-    "\"RENAME\"",
-    "\"CINDEX\"",
-    "\"DINDEX\"",
-    "\"ERASE\"",
-    "\"TRUNCATE\"",
-    "\"ALTER\"",
-    "\"QUERY\"",
-];
-
-const OPERATIONS: [(&str, Op); 13] = [
+const ROW_OPERATIONS: [(&str, Op); 3] = [
     ("INSERT", Op::Insert),
     ("UPDATE", Op::Update),
     ("DELETE", Op::Delete),
+];
+
+/// Operations of messages without a table, in which `type` follows `version`.
+const OTHER_OPERATIONS: [(&str, Op); 10] = [
     ("WATERMARK", Op::Watermark),
     ("BOOTSTRAP", Op::Other),
     ("CREATE", Op::Ddl),
@@ -244,7 +234,7 @@ impl<'a> Message<'a> {
         let Some(CowStr(word)) = &self.operation else {
             return Err(Fault::new(Kind::Envelope, "is missing").within("type"));
         };
-        match any_case(word, &OPERATIONS) {
+        match any_case(word, &ROW_OPERATIONS).or_else(|| any_case(word, &OTHER_OPERATIONS)) {
             Some(op) => Ok(op),
             None if self.data.0.is_some() || self.old.0.is_some() => {
                 Err(unknown_operation(self.operation.as_ref()).within("type"))
@@ -259,11 +249,8 @@ impl<'a> Message<'a> {
     /// Both images are whole; with `handleKeyOnly` they have only the columns of the key.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let image = |image: &RowImage| image.0.clone().map(Image::whole);
-        let required = |member: &RowImage, name: &str| {
-            image(member).ok_or_else(|| {
-                Fault::new(Kind::Envelope, format!("{} without a row", op.name())).within(name)
-            })
-        };
+        let required =
+            |member: &RowImage, name: &str| image(member).ok_or_else(|| no_row(op).within(name));
         Ok(match op {
             Op::Insert => (None, Some(required(&self.data, "data")?)),
             Op::Update => (image(&self.old), Some(required(&self.data, "data")?)),

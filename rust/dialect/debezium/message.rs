@@ -1,0 +1,272 @@
+//! A message in any of Debezium's forms, and what it says happened.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use bumpalo::Bump;
+
+use super::members::Member;
+use super::unavailable::{drop_unavailable, may_lack_values};
+use super::{NAME, OPERATIONS, UNWRAPPED, printed_avro, row_marks};
+use crate::dialect::ReadContext;
+use crate::dialect::operations::{any_case, no_image, unknown_word};
+use crate::error::{Fault, Kind, Result, excerpt};
+use crate::event::{Cells, Envelope, Events, Image, Op, Quirks};
+use crate::interner::NameId;
+use crate::value::Value;
+
+/// A message as far as it is read.
+pub(super) struct Message<'a> {
+    pub envelope: Envelope<'a>,
+    pub before: Option<Cells>,
+    pub after: Option<Cells>,
+    /// Of a transaction.
+    pub status: Option<Cow<'a, str>>,
+    pub shape: Shape,
+    /// Whether there are members that are not the envelope's.
+    pub others: bool,
+    /// Whether a flat row says that it is deleted.
+    pub deleted: Option<bool>,
+    /// What the member says of a flat row that the option `op_column` names.
+    pub said: Option<Op>,
+    /// Whether a flat row is the row before an update.
+    pub is_before: bool,
+    /// The path of a member of a flat row that may say the same.
+    pub mark: Option<String>,
+    /// Why it is not known what happened to a flat row, unless it says that it is deleted or not.
+    pub unsaid: Option<Fault>,
+}
+
+/// What a message's members show it to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// Nothing that Debezium writes.
+    Unknown,
+    /// At least a time, as heartbeats have.
+    Envelope,
+    /// The wrapper has a payload, and it is null.
+    Tombstone,
+    /// A row without an envelope.
+    Flat,
+}
+
+impl<'a> Message<'a> {
+    pub fn empty(reading: &ReadContext<'_, 'a>) -> Self {
+        let envelope = Envelope::empty(reading.quirks);
+        Message {
+            envelope,
+            before: None,
+            after: None,
+            status: None,
+            shape: Shape::Unknown,
+            others: false,
+            deleted: None,
+            said: None,
+            is_before: false,
+            mark: None,
+            unsaid: None,
+        }
+    }
+
+    /// Sets what a member of a flattened row or an attribute of a CloudEvent says.
+    pub fn set(
+        &mut self,
+        member: &Member,
+        name: &str,
+        value: Value<'a>,
+        arena: &'a Bump,
+    ) -> Result<()> {
+        if let Value::Nested(_) = value {
+            return Err(printed_avro::fault().within(name));
+        }
+        let set = member.set(value, self, arena);
+        set.map_err(|fault| fault.within(name))
+    }
+
+    /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
+    pub fn is_column(
+        &mut self,
+        key: NameId,
+        value: Value<'a>,
+        reading: &ReadContext<'_, 'a>,
+        events: &Events<'_, '_, '_>,
+    ) -> Result<bool> {
+        let (name, is_requested) = (events.keys.name(key), events.keys.column(key).is_some());
+        match reading.options.op_column.as_deref() {
+            Some(path) if reading.options.is_op_column(name) => {
+                let said = row_marks::said(path, name, value)?;
+                (self.said, self.is_before) = (Some(said.op), said.is_before);
+                self.envelope.source.operation = said.operation;
+                return Ok(is_requested);
+            }
+            Some(_) => {}
+            None if is_requested || self.mark.is_some() => {}
+            None => self.mark = row_marks::find(name, &value, reading.options.unwrapped),
+        }
+        Ok(true)
+    }
+
+    /// Ends a row without an envelope, which has these cells.
+    pub fn end_row(&mut self, cells: Cells, reading: &ReadContext<'_, 'a>) {
+        self.unsaid = match (&reading.options.op_column, &self.mark) {
+            (Some(path), _) if self.said.is_none() => Some(row_marks::missing(path)),
+            (None, Some(path)) if self.envelope.source.operation.is_none() => {
+                Some(row_marks::unread(path))
+            }
+            _ => None,
+        };
+        let image = if self.is_before {
+            &mut self.before
+        } else {
+            &mut self.after
+        };
+        *image = Some(cells);
+    }
+
+    /// Adds the message to the events. `primary_key` is called for a row change.
+    pub fn emit(
+        mut self,
+        primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
+        events: &mut Events<'a, '_, '_>,
+    ) -> Result<()> {
+        if let Some(fault) = self.unsaid.take().filter(|_| self.deleted.is_none()) {
+            return Err(fault);
+        }
+        let op = self.op()?;
+        if op == Op::Tombstone {
+            events.push_message(op, None);
+            return Ok(());
+        }
+        if self.envelope.source.operation.is_none() {
+            self.envelope.source.operation = self.status.take();
+        }
+        let (mut before, mut after) = (None, None);
+        if op == Op::Watermark {
+            // It is of all tables, which TiCDC writes as empty names.
+            (self.envelope.database, self.envelope.table) = (None, None);
+            self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
+        }
+        if op.is_row_change() {
+            if may_lack_values(&self.envelope) {
+                [&mut self.before, &mut self.after]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|cells| drop_unavailable(cells, events));
+            }
+            (before, after) = self.images(op)?;
+            if self.envelope.primary_key.is_none() {
+                self.envelope.primary_key = primary_key(events)?;
+            }
+        }
+        let envelope = events.envelope(self.envelope)?;
+        events.row(op, envelope, before, after);
+        Ok(())
+    }
+
+    fn op(&self) -> Result<Op> {
+        Ok(
+            match (self.shape, self.envelope.source.operation.as_deref()) {
+                (Shape::Tombstone, _) => Op::Tombstone,
+                (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
+                (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
+                // Whether a row that says no more was inserted or updated is not known; it is there.
+                (Shape::Flat, None) => Op::Update,
+                (_, Some(word)) => self.op_of(word)?,
+                (Shape::Unknown, None) => {
+                    return Err(no_envelope(self.envelope.quirks));
+                }
+                (_, None) => self.without_op()?,
+            },
+        )
+    }
+
+    fn op_of(&self, word: &str) -> Result<Op> {
+        match any_case(word, &OPERATIONS) {
+            Some(op) => Ok(op),
+            // A message that an application wrote into the log of the database; of TiCDC, a watermark.
+            None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() {
+                Op::Watermark
+            } else {
+                Op::Other
+            }),
+            None if self.before.is_some() || self.after.is_some() => {
+                Err(unknown_word(word).within("op"))
+            }
+            None => Err(self.no_operation(word)),
+        }
+    }
+
+    #[cold]
+    fn no_operation(&self, word: &str) -> Fault {
+        let hint = if self.others { UNWRAPPED } else { "" };
+        let what = format!(
+            "{} is not an operation of Debezium, and the message has no row image{hint}",
+            excerpt(word)
+        );
+        Fault::new(Kind::Envelope, what).within("op")
+    }
+
+    fn is_ticdc(&self) -> bool {
+        self.envelope.connector.as_deref() == Some("TiCDC")
+    }
+
+    /// DDL, transactions and heartbeats have no `op`.
+    fn without_op(&self) -> Result<Op> {
+        if let Some(sql) = &self.envelope.sql {
+            return Ok(Op::of_statement(sql));
+        }
+        match self.status.as_deref() {
+            Some("BEGIN") => return Ok(Op::Begin),
+            Some("END") => return Ok(Op::Commit),
+            _ => {}
+        }
+        if self.envelope.table_changes.is_some() {
+            return Ok(Op::Ddl);
+        }
+        // A heartbeat has a time and nothing else.
+        let says_more =
+            self.others || self.status.is_some() || self.before.is_some() || self.after.is_some();
+        let names_more = self.envelope.database.is_some()
+            || self.envelope.table.is_some()
+            || self.envelope.source.event_time.is_some();
+        if says_more || names_more || self.envelope.source.produced_time.is_none() {
+            let hint = if self.others { UNWRAPPED } else { "" };
+            return Err(Fault::new(Kind::Envelope, format!("is missing{hint}")).within("op"));
+        }
+        Ok(Op::Heartbeat)
+    }
+
+    /// The before image is whole: nothing is overlaid. CloudCanal writes an empty object where there is no image.
+    fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
+        let image = |cells: &Option<Cells>| cells.clone().map(Image::whole);
+        let missing = |field: &str| no_image(op).within(field);
+        match (op, self.shape) {
+            (Op::Delete, Shape::Flat) => Ok((image(&self.after), None)),
+            (Op::Delete, _) => image(&self.before)
+                .map(|before| (Some(before), None))
+                .ok_or_else(|| missing("before")),
+            (Op::Update, Shape::Flat) if self.is_before => Ok((image(&self.before), None)),
+            (Op::Update, _) => image(&self.after)
+                .map(|after| (image(&self.before), Some(after)))
+                .ok_or_else(|| missing("after")),
+            _ => image(&self.after)
+                .map(|after| (None, Some(after)))
+                .ok_or_else(|| missing("after")),
+        }
+    }
+}
+
+#[cold]
+pub(super) fn no_envelope(quirks: &Quirks) -> Fault {
+    // The schema of an Avro message says whether it is a row.
+    let hint = if quirks.dialect == NAME {
+        UNWRAPPED
+    } else {
+        ""
+    };
+    Fault::new(
+        Kind::Envelope,
+        format!("is missing, and so is all else that Debezium writes{hint}"),
+    )
+    .within("op")
+}
