@@ -21,7 +21,9 @@ demo: ## Build, start a local Spark, and show real messages become typed rows
 check: ## What needs no Java: lint, Rust, Python without Spark
 	$(MAKE) --jobs 2 $(APART) check-rust check-python
 
-check-rust: lint-rust test-rust
+# One after the other: both build in the same folder, and one that waits for the other's lock would occupy a core.
+check-rust: lint-rust
+	$(MAKE) test-rust
 
 check-python: lint-python
 	$(IN_VENV) pytest --numprocesses 2 --dist loadfile $(UNIT)
