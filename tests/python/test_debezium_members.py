@@ -1,7 +1,7 @@
 """Each scalar member of Debezium's envelope, in every form in which Debezium writes it.
 
-The members are those of the page "Debezium connector for MySQL", the forms those of the pages "New Record State Extraction"
-and "Exporting CloudEvents". Each form gives the same columns.
+The members are those of the page "Debezium connector for MySQL", the forms those of the pages "New Record State
+Extraction" and "Exporting CloudEvents". Each form gives the same columns.
 """
 
 import json
