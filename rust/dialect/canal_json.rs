@@ -15,9 +15,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::json_members::{
-    ImageList, ImageLists, Names, Repeated, Types, nested, read_record, text,
-};
+use super::image_lists::ImageLists;
+use super::json_members::{ImageList, Names, Repeated, Types, nested, read_record, text};
 use super::operations::{any_case, check_other, no_image, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};

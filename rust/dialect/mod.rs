@@ -10,6 +10,7 @@ mod detect;
 mod dms_json;
 mod dts_avro;
 mod foreign;
+mod image_lists;
 mod json_members;
 mod maxwell_json;
 mod operations;

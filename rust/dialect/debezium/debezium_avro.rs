@@ -15,9 +15,9 @@ use super::avro_plan::{
     Action, EnvelopePlan, FlatPlan, MessagePlan, RecordPlan, RowField, Side, Step, WriterSchema,
 };
 use super::avro_values::{ValueContext, declared_type};
-use super::message::{Message, Shape};
+use super::debezium_message::{Message, Shape};
 use super::writer_schemas::SchemaSnapshot;
-use super::{key_names, row_marks, ticdc_rows};
+use super::{key_names, row_marks, set_added, ticdc_rows};
 use crate::dialect::{
     Caches, Dialect, DialectOptions, Marks, Read, ReadContext, Wire, is_known_json,
 };
@@ -465,7 +465,9 @@ impl<'d, 'a> Datum<'d, 'a> {
             };
             let may_say = is_op || column.may_be_mark && !plan.is_tidb;
             match field.added.filter(|_| !is_op) {
-                Some(member) => self.message.set(member, &field.name, value, events.arena)?,
+                Some(member) => {
+                    set_added(&mut self.message, member, &field.name, value, events.arena)?
+                }
                 None if may_say
                     && !self.message.is_column(column.key, value, reading, events)? => {}
                 None if events.wants_cell(column.key) => events.cells.push((column.key, value)),

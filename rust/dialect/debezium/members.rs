@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bumpalo::Bump;
 
-use super::message::Message;
+use super::debezium_message::Message;
 use crate::dialect::spec::{FlatMember, Placeholder};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Source};

@@ -17,8 +17,8 @@ mod avro_plan;
 mod avro_values;
 mod connect_schema;
 pub(crate) mod debezium_avro;
+mod debezium_message;
 mod members;
-mod message;
 mod printed_avro;
 mod row_marks;
 pub(crate) mod ticdc_avro;
@@ -30,9 +30,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use bumpalo::Bump;
 use connect_schema::schema_part;
-use members::{added, finest_of};
-use message::{Message, Shape, no_envelope};
+use debezium_message::{Message, OPERATIONS, Shape, no_envelope};
+use members::{Member, added, finest_of};
 use serde::Deserialize;
 use unavailable::lacks_values;
 
@@ -133,18 +134,6 @@ fn flat_member(name: &str) -> FlatMember {
 fn row_op(word: &str) -> Option<Op> {
     any_case(word, &OPERATIONS).filter(|op| op.is_row_change())
 }
-
-const OPERATIONS: [(&str, Op); 7] = [
-    ("c", Op::Insert),
-    // CloudCanal.
-    ("i", Op::Insert),
-    ("u", Op::Update),
-    ("d", Op::Delete),
-    ("r", Op::Snapshot),
-    ("t", Op::Truncate),
-    // CloudCanal.
-    ("a", Op::Ddl),
-];
 
 /// The payload, or the wrapper around it.
 #[derive(Deserialize)]
@@ -315,6 +304,21 @@ pub(crate) fn read_deleted<'a>(
         .ok_or_else(no_row)?;
     message.deleted = Some(true);
     message.emit(|_| Ok(Some(names)), events)
+}
+
+/// Sets what a member of a flattened row or an attribute of a CloudEvent says.
+fn set_added<'a>(
+    message: &mut Message<'a>,
+    member: &Member,
+    name: &str,
+    value: Value<'a>,
+    arena: &'a Bump,
+) -> Result<()> {
+    if let Value::Nested(_) = value {
+        return Err(printed_avro::fault().within(name));
+    }
+    let set = member.set(value, message, arena);
+    set.map_err(|fault| fault.within(name))
 }
 
 fn has_image(object: &Cursor<'_>) -> bool {
@@ -653,7 +657,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let missing = || Fault::new(Kind::Envelope, "is missing").within("data");
         let mut message = self.payload.take().ok_or_else(missing)?;
         for (member, name, value) in attributes {
-            message.set(member, &name, value, self.events.arena)?;
+            set_added(&mut message, member, &name, value, self.events.arena)?;
         }
         Ok(message)
     }
@@ -679,7 +683,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             let name = events.keys.name(key);
             let member = added(name).filter(|_| !self.reading.options.is_op_column(name));
             if let Some(member) = member {
-                message.set(member, name, value, events.arena)?;
+                set_added(&mut message, member, name, value, events.arena)?;
             } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key)
             {
                 events.cells.push((key, value));

@@ -3,17 +3,26 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bumpalo::Bump;
-
-use super::members::Member;
 use super::unavailable::{drop_unavailable, may_lack_values};
-use super::{NAME, OPERATIONS, UNWRAPPED, printed_avro, row_marks};
+use super::{NAME, UNWRAPPED, row_marks};
 use crate::dialect::ReadContext;
 use crate::dialect::operations::{any_case, no_image, unknown_word};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks};
 use crate::interner::NameId;
 use crate::value::Value;
+
+pub(super) const OPERATIONS: [(&str, Op); 7] = [
+    ("c", Op::Insert),
+    // CloudCanal.
+    ("i", Op::Insert),
+    ("u", Op::Update),
+    ("d", Op::Delete),
+    ("r", Op::Snapshot),
+    ("t", Op::Truncate),
+    // CloudCanal.
+    ("a", Op::Ddl),
+];
 
 /// A message as far as it is read.
 pub(super) struct Message<'a> {
@@ -66,21 +75,6 @@ impl<'a> Message<'a> {
             mark: None,
             unsaid: None,
         }
-    }
-
-    /// Sets what a member of a flattened row or an attribute of a CloudEvent says.
-    pub fn set(
-        &mut self,
-        member: &Member,
-        name: &str,
-        value: Value<'a>,
-        arena: &'a Bump,
-    ) -> Result<()> {
-        if let Value::Nested(_) = value {
-            return Err(printed_avro::fault().within(name));
-        }
-        let set = member.set(value, self, arena);
-        set.map_err(|fault| fault.within(name))
     }
 
     /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
