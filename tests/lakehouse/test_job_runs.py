@@ -69,8 +69,9 @@ def ran(kafka, *arguments):
 
 
 @pytest.fixture
-def ran_here(kafka, monkeypatch, capfd):
-    """The same in the session of these tests, which is warm."""
+def ran_here(spark, kafka, monkeypatch, capfd):
+    """The same in the session of these tests, which is warm. A job's settings end with the test."""
+    before = dict(spark.conf.getAll)
     monkeypatch.setenv("TEST_BROKER", kafka.bootstrap)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
 
@@ -84,7 +85,10 @@ def ran_here(kafka, monkeypatch, capfd):
                 signal.signal(number, handler)
         return status, capfd.readouterr().out
 
-    return run
+    yield run
+    for name, value in dict(spark.conf.getAll).items():
+        if name.startswith("spark.sql.") and value != before.get(name):
+            spark.conf.set(name, before[name]) if name in before else spark.conf.unset(name)
 
 
 def batches(process):

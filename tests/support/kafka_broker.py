@@ -42,6 +42,8 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
+# Tests write messages with old times, which a topic would lose after minutes.
+log.retention.ms=-1
 """
 # Another broker of the same cluster, whose controller is the first one.
 JOINS = """
