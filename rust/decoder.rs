@@ -616,19 +616,16 @@ impl Decoder {
                 let block = envelope
                     .types
                     .filter(|_| self.selects(envelope))
-                    .and_then(|block| events.types.block(block));
+                    .map(|block| events.types.block(block));
                 row.after
                     .as_ref()
                     .or(row.before.as_ref())
                     .into_iter()
                     .for_each(|image| image_by_name.load(image, events));
-                for (key, id) in block.map_or(&[][..], |block| &block.entries) {
+                for (key, id) in block.into_iter().flat_map(|block| &block.entries) {
                     let name = events.keys.name(*key);
-                    if let Some(declared) = events
-                        .types
-                        .declared(*id)
-                        .filter(|_| !self.dialect_options.is_op_column(name))
-                    {
+                    if !self.dialect_options.is_op_column(name) {
+                        let declared = events.types.declared(*id);
                         found(name, declared, &image_by_name.value(*key).as_text())?;
                     }
                 }

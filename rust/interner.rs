@@ -290,8 +290,12 @@ impl<'s> Interner<'s> {
     }
 
     #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "ids are the interner's, and keys are only appended while they exist"
+    )]
     pub fn name(&self, id: NameId) -> &str {
-        self.keys.get(id.index()).map_or("", |key| &key.name)
+        &self.keys[id.index()].name
     }
 
     /// Returns the index of the requested column, or of the struct's member, with this name.

@@ -433,43 +433,42 @@ impl DeclaredTypes {
         is_reset
     }
 
-    pub fn block(&self, block: usize) -> Option<&TypeBlock> {
-        self.blocks.get(block)
+    #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "blocks are only appended while events have their numbers"
+    )]
+    pub fn block(&self, block: usize) -> &TypeBlock {
+        &self.blocks[block]
     }
 
     /// The declared type with this index.
-    pub fn declared(&self, id: TypeIndex) -> Option<&DeclaredType> {
-        self.declared.get(id).map(Arc::as_ref)
+    #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "types are only appended while blocks have their indices"
+    )]
+    pub fn declared(&self, id: TypeIndex) -> &Arc<DeclaredType> {
+        &self.declared[id]
     }
 
     /// Whether any type of `block` has arguments in parentheses.
     pub fn has_lengths(&self, block: usize) -> bool {
-        self.blocks
-            .get(block)
-            .is_some_and(|block| block.has_lengths)
+        self.block(block).has_lengths
     }
 
     /// The bytes of the longest text that the requested enums and sets of a row have together.
     #[inline]
     pub fn label_bytes(&self, block: usize) -> usize {
-        self.blocks.get(block).map_or(0, |block| block.label_bytes)
+        self.block(block).label_bytes
     }
 
     /// The bytes of the names and types of all columns of `block`.
     pub fn entry_bytes(&self, block: usize, keys: &Interner<'_>) -> usize {
-        let entries = self
-            .blocks
-            .get(block)
-            .map_or(&[][..], |block| &block.entries);
-        let texts = |(key, id): &(NameId, TypeIndex)| {
-            keys.name(*key).len()
-                + self
-                    .declared
-                    .get(*id)
-                    .map_or(0, |declared| declared.text.len())
-        };
+        let texts =
+            |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared(*id).text.len();
+        let entries = self.block(block).entries.iter();
         entries
-            .iter()
             .map(|entry| texts(entry) + 2 * size_of::<i32>())
             .sum()
     }
@@ -477,8 +476,8 @@ impl DeclaredTypes {
     /// The type that `block` declares for a requested column.
     #[inline]
     pub fn of_column(&self, block: usize, column: usize) -> Option<&Arc<DeclaredType>> {
-        let id = (*self.blocks.get(block)?.by_column.get(column)?)?;
-        self.declared.get(id)
+        let id = (*self.block(block).by_column.get(column)?)?;
+        Some(self.declared(id))
     }
 
     /// Reads an object of names and types. `hint` is any value that correlates with the block.
@@ -572,10 +571,7 @@ impl DeclaredTypes {
             return block;
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
-        let declared = by_column
-            .iter()
-            .flatten()
-            .filter_map(|id| self.declared.get(*id));
+        let declared = by_column.iter().flatten().map(|id| self.declared(*id));
         let label_bytes = declared.map(|declared| declared.label_bytes()).sum();
         self.blocks.push(TypeBlock {
             raw: raw.into(),

@@ -20,12 +20,12 @@ pub struct Bounds {
 ///
 /// # Errors
 ///
-/// The arrays are not order values, or one of a change is null.
+/// The arrays are not order values, or one is null.
 pub fn bounds(changes: &StructArray, statements: &StructArray) -> Result<Bounds, ArrowError> {
     let (changes, statements) = (Orders::new(changes)?, Orders::new(statements)?);
-    let statements: Vec<_> = (1..)
-        .zip((0..statements.len()).filter_map(|at| statements.get(at)))
-        .collect();
+    let known = (0..statements.len()).map(|at| statements.known(at));
+    let known: Vec<_> = known.collect::<Result<_, ArrowError>>()?;
+    let statements: Vec<_> = (1..).zip(known).collect();
     let found = (0..changes.len()).map(|at| Ok(of_change(&changes.known(at)?, &statements)));
     let found: Vec<[i32; 3]> = found.collect::<Result<_, ArrowError>>()?;
     Ok(Bounds {

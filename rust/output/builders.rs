@@ -649,15 +649,8 @@ impl TypeMaps {
         let before = self.keys.bytes() + self.values.bytes();
         for (key, id) in entries {
             self.keys.append(Some(rows.events.keys.name(*key)), 1);
-            self.values.append(
-                Some(
-                    rows.events
-                        .types
-                        .declared(*id)
-                        .map_or("", |declared| &declared.text),
-                ),
-                1,
-            );
+            let declared = rows.events.types.declared(*id);
+            self.values.append(Some(&declared.text), 1);
         }
         self.maps.add(
             self.keys.len(),
@@ -669,7 +662,7 @@ impl TypeMaps {
     fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
         for (row, count) in rows.runs() {
             let types = row.envelope.and_then(|envelope| envelope.types);
-            let block = types.and_then(|number| Some((number, rows.events.types.block(number)?)));
+            let block = types.map(|number| (number, rows.events.types.block(number)));
             let order = rows
                 .types
                 .get(row.row.types.clone())

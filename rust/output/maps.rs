@@ -42,12 +42,9 @@ impl Maps {
     }
 
     /// Appends rows that have a map, or null.
+    #[allow(clippy::indexing_slicing, reason = "`add` returned the number")]
     pub fn push(&mut self, map: Option<usize>, rows: usize) {
-        let bytes = map
-            .and_then(|map| self.map_bytes.get(map))
-            .copied()
-            .unwrap_or(0)
-            + size_of::<i32>();
+        let bytes = map.map_or(0, |map| self.map_bytes[map]) + size_of::<i32>();
         self.bytes = self.bytes.saturating_add(bytes.saturating_mul(rows));
         match self.runs.last_mut() {
             Some((last, count)) if *last == map => *count += rows,
@@ -61,13 +58,10 @@ impl Maps {
     }
 
     /// The place of a map's entries: their start, and how many they are.
+    #[allow(clippy::indexing_slicing, reason = "`add` returned the number")]
     fn place(&self, map: usize) -> (usize, usize) {
-        let start = map
-            .checked_sub(1)
-            .and_then(|before| self.ends.get(before))
-            .copied()
-            .unwrap_or(0);
-        (start, self.ends.get(map).map_or(0, |end| end - start))
+        let start = map.checked_sub(1).map_or(0, |before| self.ends[before]);
+        (start, self.ends[map] - start)
     }
 
     /// Returns the entries of all rows, given those of each map.

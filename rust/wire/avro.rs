@@ -45,8 +45,9 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
+    #[allow(clippy::indexing_slicing, reason = "only bytes that exist are read")]
     pub fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
+        &self.bytes[self.at..]
     }
 
     pub fn is_at_end(&self) -> bool {
@@ -54,8 +55,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the bytes from `start` to the current offset.
+    #[allow(clippy::indexing_slicing, reason = "the reader was at `start` before")]
     pub fn since(&self, start: usize) -> &'a [u8] {
-        self.bytes.get(start..self.at).unwrap_or_default()
+        &self.bytes[start..self.at]
     }
 
     /// Skips bytes of the rest.

@@ -10,13 +10,17 @@ pub(crate) fn unescaped(raw: &str) -> Result<String> {
 }
 
 /// Calls `push` with the decoded pieces of such a string.
+#[allow(
+    clippy::string_slice,
+    reason = "escapes are ASCII, and `decode_escape` returns the length of one that it has read"
+)]
 pub(crate) fn unescape(raw: &str, mut push: impl FnMut(&str)) -> Result<()> {
     let mut rest = raw;
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-        push(rest.get(..at).unwrap_or_default());
-        let (decoded, length) = decode_escape(rest.get(at..).unwrap_or_default())?;
+        push(&rest[..at]);
+        let (decoded, length) = decode_escape(&rest[at..])?;
         push(decoded.encode_utf8(&mut [0; 4]));
-        rest = rest.get(at + length..).unwrap_or_default();
+        rest = &rest[at + length..];
     }
     push(rest);
     Ok(())

@@ -156,14 +156,15 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
+    #[allow(clippy::indexing_slicing, reason = "only bytes that exist are read")]
     fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
+        &self.text.as_bytes()[self.at..]
     }
 
     /// The text from `start` to here.
     #[inline]
     pub fn since(&self, start: usize) -> &'a str {
-        self.text.get(start..self.at).unwrap_or_default()
+        part(self.text, start, self.at)
     }
 
     /// Any value. Objects and arrays are checked and come out as their text.
@@ -352,7 +353,7 @@ impl<'a> Cursor<'a> {
             if hits != 0 && bytes.get(end) == Some(&b'"') {
                 self.at = end + 1;
                 return Ok(Text {
-                    raw: self.text.get(start..end).unwrap_or_default(),
+                    raw: part(self.text, start, end),
                     escaped: false,
                 });
             }
@@ -372,7 +373,7 @@ impl<'a> Cursor<'a> {
                 Some(b'"') => {
                     self.at = end + 1;
                     return Ok(Text {
-                        raw: self.text.get(start..end).unwrap_or_default(),
+                        raw: part(self.text, start, end),
                         escaped,
                     });
                 }
@@ -663,8 +664,22 @@ fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
     Some((u128::from_le_bytes(*bytes.last_chunk()?) >> (8 * missing)).to_le_bytes())
 }
 
-/// Index of the first quote, backslash or control character at or behind `from`; the text's length if there is none.
+/// The text between two positions of a reader.
 #[inline]
+#[allow(
+    clippy::string_slice,
+    reason = "both are beside a byte that was compared with ASCII"
+)]
+fn part(text: &str, start: usize, end: usize) -> &str {
+    &text[start..end]
+}
+
+/// Returns the index of the first quote, backslash or control character from `from` on; the text's length if it has none.
+#[inline]
+#[allow(
+    clippy::indexing_slicing,
+    reason = "`from` is in the text, and blocks of it end there"
+)]
 pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -674,7 +689,7 @@ pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
         }
         at += 32;
     }
-    let tail = bytes.get(at..).unwrap_or_default();
+    let tail = &bytes[at..];
     at + tail
         .iter()
         .position(|&b| b == b'"' || b == b'\\' || b < 0x20)

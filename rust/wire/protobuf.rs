@@ -336,7 +336,7 @@ impl<'a> Reader<'a> {
             };
             syntax(what).at(self.at())
         })?;
-        self.rest = self.rest.get(length..).unwrap_or_default();
+        self.rest = self.rest.split_at(length).1;
         Ok(number)
     }
 }
