@@ -176,7 +176,7 @@ pub(super) fn finest_of(
 pub(super) fn find(path: &str) -> Option<&'static Member> {
     MEMBERS
         .iter()
-        .find(|member| member.path == path && !matches!(member.sets, Sets::Deleted))
+        .find(|member| member.path == path && member.is_of_envelopes())
 }
 
 /// Returns a member that sets nothing.
@@ -211,18 +211,22 @@ pub(super) fn attribute(name: &str) -> Option<&'static Member> {
         "txid" => find("transaction.id"),
         name => MEMBERS.iter().find(|member| {
             let own = member.path.strip_prefix("source.");
-            own.is_some_and(|own| own.replace('_', "") == name)
+            own.is_some_and(|own| own.bytes().filter(|byte| *byte != b'_').eq(name.bytes()))
         }),
     }
 }
 
 /// Returns the members that differ between messages of a table, by their paths.
 pub(super) fn placeholders() -> impl Iterator<Item = (&'static str, Placeholder)> {
-    let of_envelopes = MEMBERS.iter().filter(|member| find(member.path).is_some());
+    let of_envelopes = MEMBERS.iter().filter(|member| member.is_of_envelopes());
     of_envelopes.filter_map(|member| Some((member.path, member.placeholder()?)))
 }
 
 impl Member {
+    fn is_of_envelopes(&self) -> bool {
+        !matches!(self.sets, Sets::Deleted)
+    }
+
     /// Returns the placeholder of a member that differs between messages of a table.
     fn placeholder(&self) -> Option<Placeholder> {
         match self.sets {
