@@ -88,7 +88,7 @@ class ReplicateOptions:
     optimize_every: int | None = _argument(arguments.count_or_none, 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
     waited: datetime | None = None
-    """The time before which the changes were put aside, though newer ones may have been applied. None: none waited."""
+    """When `reprocess` started: the changes wait since before, newer ones may be applied. None in other calls."""
 
     @classmethod
     def of(cls, dialect: Dialect | None, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:
@@ -119,7 +119,7 @@ class ReplicateOptions:
 
     @property
     def log(self) -> str | None:
-        """The table of the log of statements, next to that of states."""
+        """Name of the statement log, a table next to `status`."""
         return self.status and suffixed(self.status, "_statements")
 
     def targets(self, target: Target, *places: str | None) -> Targets:

@@ -51,7 +51,7 @@ class StoredRows:
         """A condition for an order value and the place of the statement."""
         if self.order is None:
             return Sql("false")
-        # The place is in the text once, and is no constant: Iceberg cannot make a filter of a constant struct.
+        # A lambda has the place once, and not as a constant: Iceberg cannot make a filter of a constant struct.
         found = condition(column("t", self.order), Sql("place"))
         return sql("exists(array({place}), place -> {found})", place=self.place.literal(), found=found)
 
@@ -64,7 +64,7 @@ class StoredRows:
         return self.rows(sql("NOT {after}", after=self.after))
 
     def staying(self) -> DataFrame:
-        """All other rows of the target: newer ones, and those of other tables."""
+        """Return the other rows of the target: newer rows, and rows of other tables."""
         return filtered(self.spark, self.target, sql("NOT {own} OR {after}", own=self.own, after=self.after))
 
     def has(self, condition: Sql) -> bool:

@@ -40,7 +40,7 @@ class Tombstones:
         return spark.read.table(table(self.table.name)) if self.table.schema(spark) is not None else None
 
     def write(self, changes: DataFrame, keys: Sequence[str]) -> None:
-        """Append those of deletes, and of truncates, which are for all keys: all columns of their key are null."""
+        """Append the tombstones of deletes and truncates. A truncate has null in the key: it is for all keys."""
         spark, template = changes.sparkSession, "IF(op = 'truncate', NULL, {key}) AS {name}"
         pairs = zip(key_columns(keys), key_names(keys), strict=True)
         values = (sql(template, key=key, name=column(name)) for key, name in pairs)
