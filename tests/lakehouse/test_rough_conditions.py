@@ -16,6 +16,7 @@ import towpath
 from lake_topic import COLUMNS, Topic, canal, row
 from towpath.lakehouse.following.follow import Follower
 from towpath.lakehouse.merging.merge import Applier
+from towpath.lakehouse.merging.target_writer import TargetWriter
 
 CANARY = "hunter2SECRET"
 
@@ -230,3 +231,21 @@ def test_a_full_disk_loses_nothing(spark, tmp_path, small_disk, also_own):
     if "quarantined" in states:
         topic.reprocess()
     assert {name: topic.names(name) for name in wanted} == wanted
+
+
+def test_only_a_table_whose_job_fails_twice_is_put_aside(spark, tmp_path, monkeypatch):
+    """A float key is not merged by a task."""
+    topic, write, fails = Topic(spark, tmp_path), TargetWriter.write, {"once": 1, "twice": 2}
+
+    def failing(writer, staged):
+        name = Path(writer.table.name).name
+        if fails.get(name):
+            fails[name] -= 1
+            spark.sql("SELECT raise_error('a worker ended')").collect()
+        return write(writer, staged)
+
+    monkeypatch.setattr(TargetWriter, "write", failing)
+    topic.replicate(*(canal(0, "INSERT", name, {"id": "1.5"}, {"id": "double"}) for name in fails))
+    assert topic.state_of() == {"once": "ok", "twice": "quarantined"}
+    assert "a worker ended" in topic.states()["twice"]["reason"]
+    assert topic.rows("once") == [{"id": 1.5}]

@@ -1,5 +1,7 @@
 """Cases that share the batches of `replicate`. Each has a topic and a database of its own: none changes another."""
 
+from contextlib import suppress
+
 import pytest
 
 from lake_topic import OWN_TABLES, Topic
@@ -101,7 +103,7 @@ class Together:
                 try:
                     batch += own.sent(next(case))
                 except (Exception, pytest.fail.Exception) as error:
-                    outcomes[name] = None if isinstance(error, StopIteration) else error
+                    outcomes[name] = None if isinstance(error, StopIteration) else _explained(error, own)
                     del running[name]
             try:
                 if batch:
@@ -109,3 +111,13 @@ class Together:
             except Exception as error:
                 return {**outcomes, **dict.fromkeys(running, error)}
         return outcomes
+
+
+def _explained(error, case):
+    """The error of a case with the reasons of its tables that are not replicated: what they log is of another test."""
+    if not hasattr(error, "add_note"):  # Python 3.10
+        return error
+    with suppress(Exception):  # the states may be what is wrong
+        reasons = {name: one["reason"] for name, one in case.states().items() if one["reason"]}
+        error.add_note(f"reasons: {reasons}")
+    return error

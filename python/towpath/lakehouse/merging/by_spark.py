@@ -26,7 +26,7 @@ from towpath.lakehouse.merging.jobs import (
     settings_for,
 )
 from towpath.lakehouse.merging.merge import KEY_ONLY
-from towpath.lakehouse.merging.retries import is_interruption
+from towpath.lakehouse.merging.retries import is_interruption, may_pass, with_retries
 from towpath.lakehouse.merging.rows import OLD, REJECTED, Applied, is_rejected
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.order.order import Kinds
@@ -126,8 +126,8 @@ class BySpark:
         target: str | None = None
         try:
             target = self.known.target(table)
-            self._append_to_histories(table, target)
-            return _renamed(table) if target is None else self._applied(table, target)
+            # A worker or a store can fail for a moment, and the table would wait for `reprocess`.
+            return with_retries(partial(self._once, table, target), may_pass, attempts=2)
         except Exception as error:  # whatever it is, it must not stop the other tables
             if self.known.options.on_table_error == "fail" or self.known.quarantine is None or is_interruption(error):
                 return [error]
@@ -135,6 +135,10 @@ class BySpark:
                 return [self._quarantined(table, target, self.known.quarantine, error)]
             except Exception as second:  # then the batch has to be read again
                 return [second]
+
+    def _once(self, table: SourceTable, target: str | None) -> Sequence[TableResult]:
+        self._append_to_histories(table, target)
+        return _renamed(table) if target is None else self._applied(table, target)
 
     def _quarantined(self, table: SourceTable, target: str | None, quarantine: Aside, error: Exception) -> TableStatus:
         reason = printable(str(error), _MOST_REASON, keep="\n\t")

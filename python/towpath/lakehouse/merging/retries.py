@@ -34,13 +34,15 @@ def is_conflict(error: Exception) -> bool:
     return _CONFLICT.search(str(error)) is not None
 
 
-def with_retries(action: Callable[[], T], is_transient: Callable[[Exception], bool] = is_conflict) -> T:
+def with_retries(
+    action: Callable[[], T], is_transient: Callable[[Exception], bool] = is_conflict, attempts: int = _ATTEMPTS
+) -> T:
     """Perform an action, and again after a transient error (by default a conflict), with growing pauses.
 
     Raises:
-        Exception: What the last of ten attempts raised, or any error that is not transient.
+        Exception: The error of the last attempt, or any error that is not transient.
     """
-    for attempt in range(1, _ATTEMPTS):
+    for attempt in range(1, attempts):
         try:
             return action()
         except Exception as error:  # conflicts have no common class in Python
@@ -60,6 +62,13 @@ def is_lost(error: Exception) -> bool:
 def is_being_created(error: Exception) -> bool:
     """Whether another writer, such as that of another shard, had begun to create the table, but not committed it."""
     return "DELTA_TABLE_NOT_FOUND" in str(error)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether a second attempt may succeed: a job failed, neither towpath nor Spark's analysis refused the input."""
+    from pyspark.errors import AnalysisException
+
+    return not (isinstance(error, ValueError | AnalysisException) or is_interruption(error))
 
 
 def is_interruption(error: BaseException) -> bool:
