@@ -92,7 +92,7 @@ def test_delta_rs_and_spark_merge_what_the_model_says(spark, tmp_path, seed):
             by_delta_rs.write(spark, found, batch)
     assert stored(spark, mixed) == model.rows
     assert stored(spark, str(tmp_path / "alone")) == model.rows
-    assert writers(spark, tmp_path / "alone") == ["task"] * 6 + ["spark"]
+    assert writers(spark, tmp_path / "alone") == ["task"] * 7
 
 
 def test_a_table_that_was_removed_is_created_again(spark, tmp_path):
@@ -161,4 +161,4 @@ def test_a_query_logs_a_statement_once(spark, tmp_path):
         "ALTER TABLE a ADD COLUMN z int",
         "TRUNCATE TABLE a",
     ]
-    assert writers(spark, topic.name("ddl")) == ["task", "spark"]  # the second batch has nothing to write
+    assert writers(spark, topic.name("ddl")) == ["task", "task"]  # the second batch has nothing to write

@@ -14,6 +14,7 @@ from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.statements import read_statements
+from towpath.lakehouse.tables.own_table import LogTable
 
 T = ("shop", "t")
 FACTS = {"kind": "change", "topic": "k", "messages": 1, "rows": 1, "size": 9}
@@ -142,7 +143,7 @@ def test_a_log_that_could_not_be_read_is_read_again(monkeypatch):
     def fails(*_):
         raise OSError("the store is away")
 
-    monkeypatch.setattr(statement_log, "schema_of", fails)
+    monkeypatch.setattr(LogTable, "rows", fails)
     log = StatementLog("/lake/status_statements", TaskMerges())
     for _ in range(2):
         with pytest.raises(OSError, match="the store is away"):

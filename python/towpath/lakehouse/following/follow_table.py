@@ -43,6 +43,7 @@ from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 Actions = tuple[Action, ...]
 
@@ -163,7 +164,7 @@ class TableChange:
         Yields:
             Why the target is stale.
         """
-        existing = schema_of(self.spark, self.target)
+        existing = self._schema()
         names = {name.lower() for name in existing.names} if existing is not None else set()
         new: list[Filled] = []
         for action in actions:
@@ -183,7 +184,7 @@ class TableChange:
                 yield f"ddl_policy is ignore: the column {name}"
         if new:  # in two commits at most: columns, values
             fields = pa.schema([(one.name, one.value.type) for one in new])
-            create_or_evolve(self.spark, self.target, struct_type(fields))
+            self._evolve(struct_type(fields))
             yield from self._fill([one for one in new if one.value.is_valid or not one.is_new])
 
     def _fill(self, new: list[Filled]) -> Iterator[str]:
@@ -205,6 +206,13 @@ class TableChange:
             if not one.is_new and self._stored.has(unordered):
                 yield f"rows of the time of the statement may lack the column {one.name}, or have null in it"
 
+    def _schema(self) -> StructType | None:
+        return schema_of(self.spark, self.target, self.known.in_tasks)
+
+    def _evolve(self, columns: StructType) -> None:
+        """Let the target have columns and store their types."""
+        create_or_evolve(self.spark, self.target, columns, in_tasks=self.known.in_tasks)
+
     def _lacks(self, one: Filled) -> Sql:
         """A condition for rows that get the value of a column."""
         # A row without a column that the target lacked gets the value, unless it is known to be newer.
@@ -214,12 +222,12 @@ class TableChange:
     def _modify(self, modified: Column) -> Iterator[str]:
         """Change the type of a column. Yields why the target is stale."""
         wanted = struct_type(pa.schema([(modified.name, initial_value(modified).type)]))
-        found = find_column(self.spark, self.target, modified.name)
+        found = find_column(self._schema(), modified.name)
         if found is None:
             return
         if self.known.follows:
-            create_or_evolve(self.spark, self.target, wanted)
-        after = schema_of(self.spark, self.target) or wanted
+            self._evolve(wanted)
+        after = self._schema() or wanted
         own, name = after[found].dataType.simpleString(), column("t", found)
         stored = format_of(self.spark, self.target).stored(wanted[0].dataType.simpleString())
         # Another table of the target, or an earlier type, may need a wider integer.
@@ -236,7 +244,8 @@ class TableChange:
     def _rename(self, former: str, name: str) -> Iterator[str]:
         """Rename a column, and in the key too: a driver may have ended in between. Yields why the target is stale."""
         is_alone = self._stored.own == ALL_ROWS
-        old, new = find_column(self.spark, self.target, former), find_column(self.spark, self.target, name)
+        schema = self._schema()
+        old, new = find_column(schema, former), find_column(schema, name)
         if old is not None and old == new:  # only the case changes: the target keeps its spelling
             return
         if not self.known.follows:
@@ -258,13 +267,13 @@ class TableChange:
 
         Other tables of the target keep the former name, and rows that were read before the statement have the new one.
         """
-        schema, order = schema_of(self.spark, self.target), self._stored.order
+        schema, order = self._schema(), self._stored.order
         if schema is None or order is None:
             return
         if old.lower() in map(str.lower, self._table.key(self.spark) or []):
             yield f"the column {old} of the key is {new} now, which other rows of the target have already, or not yet"
             return
-        create_or_evolve(self.spark, self.target, struct_type(pa.schema([])).add(new, schema[old].dataType))
+        self._evolve(struct_type(pa.schema([])).add(new, schema[old].dataType))
         former, now = column("t", old), column("t", new)
         template = "{former} IS NOT NULL AND ({order} IS NULL OR {before})"
         older = sql(template, former=former, order=column("t", order), before=self._stored.before)

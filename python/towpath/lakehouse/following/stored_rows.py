@@ -84,7 +84,7 @@ def stored_rows(spark: SparkSession, known: KnownTargets, name: Name, place: Pla
     if (target := known.of_names(*name)) is None:
         return
     for one in (target, companion(target, "tombstones")):
-        if (schema := schema_of(spark, one)) is None:
+        if (schema := schema_of(spark, one, known.in_tasks)) is None:
             return
         order = order_column(schema) if one == target else "order"
         own = ALL_ROWS if order is None else known.labelled(spark, name, target, column("t", order))

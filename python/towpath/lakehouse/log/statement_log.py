@@ -25,8 +25,6 @@ from towpath.lakehouse.log.timeline import Name, Timeline
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.statements import CreateTable
 from towpath.lakehouse.tables.own_table import LogTable
-from towpath.lakehouse.tables.sql import table as sql_table
-from towpath.lakehouse.tables.tables import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,9 +158,7 @@ class StatementLog:
 
     def _read_entries(self, spark: SparkSession) -> list[_Entry]:
         """Read the entries that are not known yet."""
-        if self.table is None or schema_of(spark, self.table) is None:
-            return []
-        rows = {row["identity"]: row.asDict() for row in spark.read.table(sql_table(self.table)).collect()}
+        rows = {row["identity"]: row for row in self._stored.rows(spark, _TEXTS)} if self._stored else {}
         marks = {one for one in rows if one.startswith(_FOLLOWED)}
         self._followed |= {one.removeprefix(_FOLLOWED) for one in marks}
         new = [_Entry(row) for one, row in rows.items() if one not in marks and one not in self._entries]

@@ -37,6 +37,8 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from towpath.lakehouse.merging.tasks import TaskMerges
+
 
 KEY_ONLY = (
     "missing",
@@ -59,9 +61,17 @@ _NULL_KEYS = (
 class Applier:
     """Applies changes to a target."""
 
-    def __init__(self, target: str, dead_letters: Aside | None, settings: TableSettings, status: StatusTable) -> None:
-        self.writer = TargetWriter(target, settings)
-        self.tombstones = Tombstones(target)
+    def __init__(
+        self,
+        target: str,
+        dead_letters: Aside | None,
+        settings: TableSettings,
+        status: StatusTable,
+        in_tasks: TaskMerges | None = None,
+    ) -> None:
+        """`in_tasks`: which tables delta-rs may write."""
+        self.writer = TargetWriter(target, settings, in_tasks)
+        self.tombstones = Tombstones(target, in_tasks)
         self._target, self._dead_letters, self._status = target, dead_letters, status
         self._keys: list[str] = []
         self._origin = Origin(target=target)

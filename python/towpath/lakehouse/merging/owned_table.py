@@ -27,6 +27,7 @@ from towpath.lakehouse.merging.delta_rs import (
     begun_merge,
     is_conflict,
     names_in,
+    next_version,
     open_if_exists,
     opened,
     quoted,
@@ -274,8 +275,10 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
     if known is None:
         # Two attempts that create it with rows would both have them.
-        storage = dict(table.storage or {})
-        known = DeltaTable.create(table.tombstones, rows.schema, mode="ignore", storage_options=storage)
+        storage, commit = dict(table.storage or {}), next_version()
+        known = DeltaTable.create(
+            table.tombstones, rows.schema, mode="ignore", storage_options=storage, commit_properties=commit
+        )
     write_deltalake(known, rows, mode="append")
 
 

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from towpath.lakehouse.merging.tasks import TaskMerges
+
 
 class TargetWriter:
     """Writes the rows of a target."""
 
-    def __init__(self, target: str, settings: TableSettings) -> None:
+    def __init__(self, target: str, settings: TableSettings, in_tasks: TaskMerges | None = None) -> None:
+        """`in_tasks`: which tables delta-rs may write."""
         self.settings = settings
         """How the target is created and maintained."""
         self._target = target
-        self.table = KnownTable(target)
+        self.table = KnownTable(target, in_tasks)
         self._size: int | None = None
         self._may_overwrite: bool | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.merging.rows import key_names
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from towpath.lakehouse.merging.tasks import TaskMerges
+
 _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
 
@@ -30,9 +33,9 @@ _NOW = "current_timestamp() AS recorded_at"
 class Tombstones:
     """The tombstones of a target."""
 
-    def __init__(self, target: str) -> None:
-        """`target`: the name or the path of the target."""
-        self.table = KnownTable(companion(target, "tombstones"))
+    def __init__(self, target: str, in_tasks: TaskMerges | None = None) -> None:
+        """`target`: the name or the path of the target; `in_tasks`: which tables delta-rs may write."""
+        self.table = KnownTable(companion(target, "tombstones"), in_tasks)
         self._forgot_at: float | None = None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
@@ -72,6 +75,12 @@ class Tombstones:
         if age is None or (self._forgot_at is not None and now - self._forgot_at <= _FORGET_EVERY):
             return None
         self._forgot_at = now
-        template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
-        micros = execute(spark, sql(template, age=string(age))).collect()[0][0]
-        return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
+        return _before(spark, age, int(now // _FORGET_EVERY))
+
+
+@lru_cache(maxsize=2)
+def _before(spark: SparkSession, age: str, _hour: int) -> datetime:
+    """The time before this hour by an interval, for all targets."""
+    template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
+    micros = execute(spark, sql(template, age=string(age))).collect()[0][0]
+    return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse.merging.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
@@ -28,7 +28,7 @@ from towpath.lakehouse.tables.tables import create_or_evolve, schema_of, tempora
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _UNSOUND = (QUARANTINED, STALE)
 """The states of targets that do not equal their tables."""
@@ -62,6 +62,13 @@ _ASSIGNMENTS = _assignments()
 
 _SAME_TABLE = "(t.database IS NOT DISTINCT FROM s.database) AND t.{table} = s.{table}"
 """Whether both are of one table. Spark and delta-rs quote the name of the column `table` in different ways."""
+
+
+_READ = ("database", "table", "target", "state", "reason", "applied", "last_batch", "updated_at")
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["database"] or "", row["table"]
 
 
 class StatusTable:
@@ -102,15 +109,12 @@ class StatusTable:
         with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
             merge(spark, target, view, Sql(_SAME_TABLE.format(table="`table`")), *actions)
 
-    def _read(self, spark: SparkSession, condition: str, *columns: str) -> list[Row]:
-        if self.target is None or schema_of(spark, self.target) is None:
-            return []
-        rows = spark.read.table(table(self.target)).filter(condition)
-        return rows.selectExpr("coalesce(database, '') AS database", "`table`", *columns).collect()
+    def _rows(self, spark: SparkSession) -> list[dict[str, Any]]:
+        return self._table.rows(spark, _READ) if self._table else []
 
     def tables(self, spark: SparkSession) -> set[tuple[str, str]]:
         """The database and the name of each table that has a state."""
-        return {(row["database"], row["table"]) for row in self._read(spark, "true")}
+        return {_name(row) for row in self._rows(spark)}
 
     def written(self, spark: SparkSession) -> dict[str, tuple[int, int]]:
         """The targets that have been created, but for those of dropped and renamed tables.
@@ -119,9 +123,11 @@ class StatusTable:
             For each of them the last batch, and when its state was written last, in microseconds since 1970.
         """
         # Those of snapshots and of RENAME TABLE have rows before a change is applied to them.
-        is_there = f"target IS NOT NULL AND (state = '{OK}' OR applied > 0 AND state NOT IN {GONE})"
-        found = self._read(spark, is_there, "target", "last_batch", "unix_micros(updated_at) AS written_at")
-        return {row["target"]: (row["last_batch"], row["written_at"]) for row in found}
+        return {
+            row["target"]: (row["last_batch"], int(row["updated_at"].timestamp() * 1e6))
+            for row in self._rows(spark)
+            if row["target"] is not None and (row["state"] == OK or (row["applied"] and row["state"] not in GONE))
+        }
 
     def reason(self, spark: SparkSession, name: tuple[str, str]) -> str | None:
         """Why the target of a table does not equal it."""
@@ -142,8 +148,8 @@ class StatusTable:
     def _wrong(self, spark: SparkSession) -> dict[tuple[str, str], dict[str, str]]:
         """The states of tables but `ok`: those of earlier batches, and those that this one has found, each with why."""
         if self._known is None:
-            found = self._read(spark, f"state <> '{OK}'", "state", "coalesce(reason, state) AS reason")
-            self._known = {(row["database"], row["table"]): {row["state"]: row["reason"]} for row in found}
+            found = (row for row in self._rows(spark) if row["state"] != OK)
+            self._known = {_name(row): {row["state"]: row["reason"] or row["state"]} for row in found}
         return self._known
 
     def set_ok(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     create_or_evolve,
@@ -19,19 +20,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructField, StructType
 
+    from towpath.lakehouse.merging.tasks import TaskMerges
+
 
 class KnownTable:
     """A table, as long as what is known of it is not forgotten."""
 
-    def __init__(self, name: str) -> None:
-        """`name`: the name or the path of the table."""
-        self.name = name
+    def __init__(self, name: str, in_tasks: TaskMerges | None = None) -> None:
+        """`name`: the name or the path of the table; `in_tasks`: which tables delta-rs may write."""
+        self.name, self._in_tasks = name, in_tasks
         self._schema: StructType | None = None
         self._properties: Mapping[str, str] | None = None
 
     def schema(self, spark: SparkSession) -> StructType | None:
         """The schema; None if the table does not exist."""
-        if self._schema is None:
+        if self._schema is None and not self._read(spark):
             self._schema = schema_of(spark, self.name)
         return self._schema
 
@@ -42,9 +45,15 @@ class KnownTable:
 
     def properties(self, spark: SparkSession) -> Mapping[str, str]:
         """The properties; none if the table does not exist."""
-        if self._properties is None and self.schema(spark) is not None:
+        if self._properties is None and not self._read(spark) and self.schema(spark) is not None:
             self._properties = table_properties(spark, self.name)
         return self._properties or {}
+
+    def _read(self, spark: SparkSession) -> bool:
+        """Read the schema and the properties with delta-rs. Returns whether they were read."""
+        if found := DriverTable(spark, self.name, self._in_tasks).read():
+            self._schema, self._properties = found
+        return found is not None
 
     def key(self, spark: SparkSession) -> list[str] | None:
         """The columns of the key; None if there is no table that says it."""
@@ -75,6 +84,6 @@ class KnownTable:
             return
         columns = StructType(list(fields))
         self._schema = None
-        create_or_evolve(spark, self.name, columns, settings=settings)
+        create_or_evolve(spark, self.name, columns, settings=settings, in_tasks=self._in_tasks)
         if not known:  # it is new
             self._schema = columns

@@ -96,7 +96,8 @@ class KnownTargets:
     def applier(self, target: str) -> Applier:
         """What applies changes to a target, and knows it from earlier batches."""
         if target not in self._appliers:
-            self._appliers[target] = Applier(target, self.dead_letters, self.options.settings, self.status)
+            settings = self.options.settings
+            self._appliers[target] = Applier(target, self.dead_letters, settings, self.status, self.in_tasks)
         return self._appliers[target]
 
     def configured(self, table: SourceTable, target: str, keys: list[str]) -> Applier:
@@ -165,7 +166,7 @@ class KnownTargets:
 
     def rows_of(self, spark: SparkSession, name: Name, target: str) -> Sql:
         """A condition that is true for the rows `t` of a target that are of a table."""
-        order = order_of_rows(spark, target) if self.may_share else None
+        order = order_of_rows(schema_of(spark, target, self.in_tasks)) if self.may_share else None
         return ALL_ROWS if order is None else self.labelled(spark, name, target, order)
 
     def labelled(self, spark: SparkSession, name: Name, target: str, order: Sql) -> Sql:
@@ -247,10 +248,10 @@ class KnownTargets:
 
     def is_removed(self, spark: SparkSession, target: str) -> bool:
         """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""
-        if schema_of(spark, target) is not None or not self._was_there(spark, target):
+        if schema_of(spark, target, self.in_tasks) is not None or not self._was_there(spark, target):
             return False
         # Another query may have created it meanwhile, and written its state.
-        if found := schema_of(spark, target) is None:
+        if found := schema_of(spark, target, self.in_tasks) is None:
             self.forget(target)
         return found
 

@@ -6,14 +6,16 @@ Spark's MERGE or INSERT of a few rows takes as long as the rest of a small batch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from towpath.lakehouse.merging.delta_rs import begun_merge, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
-from towpath.lakehouse.tables.tables import append_once, create_or_evolve
+from towpath.lakehouse.tables.driver_tables import DriverTable
+from towpath.lakehouse.tables.sql import table
+from towpath.lakehouse.tables.tables import append_once, create_or_evolve, schema_of
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -59,9 +61,16 @@ class OwnTable:
             return False
         return self._is_prepared
 
+    def rows(self, spark: SparkSession, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Read these columns of all rows, of which there are few; none if the table does not exist."""
+        found = DriverTable(spark, self.target, self._in_tasks).rows(names)
+        if found is None and schema_of(spark, self.target) is not None:
+            found = [row.asDict() for row in spark.read.table(table(self.target)).select(*names).collect()]
+        return found or []
+
     def _prepare(self, spark: SparkSession, schema: StructType) -> bool:
         """Create the table or make it fit. Returns whether delta-rs may write it."""
-        create_or_evolve(spark, self.target, schema)
+        create_or_evolve(spark, self.target, schema, in_tasks=self._in_tasks)
         return self._in_tasks.may_in_driver(spark, self.target)
 
     def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str]) -> None:

@@ -17,6 +17,7 @@ from zlib import crc32
 from towpath.lakehouse.merging.retries import is_being_created, with_retries
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.batch_messages import computed
+from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.formats import DELTA, Format, format_of
 from towpath.lakehouse.tables.sessions import hadoop_path
 from towpath.lakehouse.tables.sql import (
@@ -36,6 +37,8 @@ from towpath.lakehouse.tables.targets import is_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField, StructType
+
+    from towpath.lakehouse.merging.tasks import TaskMerges
 
 ORDER = "_towpath"
 """The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
@@ -85,8 +88,10 @@ def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
     return new
 
 
-def schema_of(spark: SparkSession, target: str) -> StructType | None:
-    """The schema of a table; None if the table does not exist."""
+def schema_of(spark: SparkSession, target: str, in_tasks: TaskMerges | None = None) -> StructType | None:
+    """The schema of a table; None if the table does not exist. `in_tasks`: which tables delta-rs may read."""
+    if found := DriverTable(spark, target, in_tasks).read():
+        return found[0]
     if not is_path(target):
         return spark.table(target).schema if spark.catalog.tableExists(target) else None
     from pyspark.errors import AnalysisException
@@ -124,18 +129,27 @@ def estimated_size(frame: DataFrame) -> int | None:
 
 
 def create_or_evolve(
-    spark: SparkSession, target: str, columns: StructType, *, settings: TableSettings | None = None
+    spark: SparkSession,
+    target: str,
+    columns: StructType,
+    *,
+    settings: TableSettings | None = None,
+    in_tasks: TaskMerges | None = None,
 ) -> None:
     """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
+
+    `in_tasks`: which tables delta-rs may write.
 
     Raises:
         ValueError: A column has no type that can store both the old and the new values, or the schema would have to
             change and must not. Nothing has been changed then.
     """
-    settings = settings or TableSettings()
-    existing = schema_of(spark, target)
+    settings, in_driver = settings or TableSettings(), DriverTable(spark, target, in_tasks)
+    existing = schema_of(spark, target, in_tasks)
     if existing is None:
-        _create(spark, target, columns, settings)
+        properties = {**DELTA.with_statistics(_leaves_before_order(columns)), **settings.properties}
+        if settings.cluster_by or not in_driver.create(columns, properties):
+            _create(spark, target, columns, settings)
         return
     known = {field.name.lower(): field for field in existing}
     added = [field for field in columns if field.name.lower() not in known]
@@ -152,6 +166,8 @@ def create_or_evolve(
         raise ValueError(
             f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
         )
+    if not changed and (not added or in_driver.add(added)):
+        return
     if added or changed:
         _enable_features(spark, target, **(of_target.for_wider_types if changed else {}))
     if added:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.tables.sql import Sql, column, expressions, sql, table
-from towpath.lakehouse.tables.tables import order_column, schema_of
+from towpath.lakehouse.tables.tables import order_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 ALL_ROWS = Sql("true")
@@ -23,15 +24,13 @@ def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
     return rows if rows.limit(1).count() else None
 
 
-def find_column(spark: SparkSession, target: str, name: str) -> str | None:
+def find_column(schema: StructType | None, name: str) -> str | None:
     """The name of a target's column; MySQL compares names without case."""
-    schema = schema_of(spark, target)
     return next((one for one in schema.names if one.lower() == name.lower()), None) if schema is not None else None
 
 
-def order_of_rows(spark: SparkSession, target: str) -> Sql | None:
+def order_of_rows(schema: StructType | None) -> Sql | None:
     """The order value of a row `t` of a target; None if there is no target, or if towpath did not create it."""
-    schema = schema_of(spark, target)
     name = order_column(schema) if schema is not None else None
     return column("t", name) if name is not None else None
 

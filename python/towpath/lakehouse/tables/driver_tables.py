@@ -1,0 +1,139 @@
+"""Reads, creates and extends Delta tables with delta-rs in the driver: Spark needs 0.2 s for each, mostly for plans.
+
+A table that delta-rs creates has no column mapping, which Spark turns on before a column is renamed or dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from towpath.lakehouse.merging.delta_rs import RefusedError, next_version, open_if_exists, quoted, select
+from towpath.lakehouse.tables.sessions import hadoop_path
+from towpath.lakehouse.tables.target_properties import OWN, read, written
+from towpath.lakehouse.tables.targets import is_path
+from towpath.printable import SHOWN, printable
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from towpath.lakehouse.merging.tasks import TaskMerges
+
+_log = logging.getLogger("towpath.spark")
+
+_T = TypeVar("_T")
+
+_NAME = re.compile(r"\w+")
+"""The names of columns that a Parquet file may have. Spark gives the others physical names, by column mapping."""
+
+
+class DriverTable:
+    """A table at a path. A method returns None or False where Spark has to do what it does."""
+
+    def __init__(self, spark: SparkSession, target: str, in_tasks: TaskMerges | None) -> None:
+        """`in_tasks`: which tables delta-rs may write; None: none."""
+        self._spark, self._target, self._in_tasks = spark, target, in_tasks
+
+    def read(self) -> tuple[StructType, Mapping[str, str]] | None:
+        """Return the schema and the properties."""
+        return self._tried(self._read)
+
+    def rows(self, names: Sequence[str]) -> list[dict[str, Any]] | None:
+        """Return these columns of all rows."""
+        return self._tried(lambda in_tasks: self._rows(in_tasks, names))
+
+    def create(self, columns: StructType, properties: Mapping[str, str]) -> bool:
+        """Create an empty table where no file is. Returns whether it was created."""
+        names = {one.lower() for one in columns.names}
+        if len(names) < len(columns) or not all(map(_NAME.fullmatch, names)) or not _are_own(properties):
+            return False
+        return self._tried(lambda in_tasks: self._create(in_tasks, columns, properties)) or False
+
+    def add(self, columns: Sequence[StructField]) -> bool:
+        """Add columns. Returns whether they were added."""
+        if not all(_NAME.fullmatch(one.name) for one in columns):
+            return False
+        return self._tried(lambda in_tasks: self._add(in_tasks, columns)) or False
+
+    def _tried(self, action: Callable[[TaskMerges], _T]) -> _T | None:
+        in_tasks = self._in_tasks
+        if in_tasks is None or not is_path(self._target) or not in_tasks.may_in_driver(self._spark, self._target):
+            return None
+        try:
+            return action(in_tasks)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of delta-rs is not an Exception
+            _log.info("%s: left to Spark: %s", self._target, printable(str(error), SHOWN))
+            return None
+
+    def _read(self, in_tasks: TaskMerges) -> tuple[StructType, Mapping[str, str]] | None:
+        from pyspark.sql.types import StructType
+
+        if (found := self._opened(in_tasks)) is None:
+            return None
+        schema = StructType.fromJson(json.loads(found.schema().to_json(), object_hook=_without_metadata))
+        return schema, read(found.metadata().configuration)
+
+    def _rows(self, in_tasks: TaskMerges, names: Sequence[str]) -> list[dict[str, Any]] | None:
+        if (found := self._opened(in_tasks)) is None:
+            return None
+        parts = select(found, {quoted(name): quoted(name) for name in names})
+        return [row for part in parts for row in part.to_pylist()]
+
+    def _opened(self, in_tasks: TaskMerges) -> DeltaTable | None:
+        found = open_if_exists(in_tasks.location(self._spark, self._target), in_tasks.storage)
+        if found is not None:
+            self._learn(in_tasks, found)
+        return found
+
+    def _create(self, in_tasks: TaskMerges, columns: StructType, properties: Mapping[str, str]) -> bool:
+        from deltalake import DeltaTable, Schema
+
+        if self._has(""):  # the files of another writer, or of no table
+            return False
+        created = DeltaTable.create(
+            in_tasks.location(self._spark, self._target),
+            Schema.from_json(columns.json()),
+            configuration=written(properties),
+            storage_options=dict(in_tasks.storage or {}),
+            commit_properties=next_version(),  # or another writer's table would be replaced
+            raise_if_key_not_exists=False,  # of properties that are not Delta's
+        )
+        self._learn(in_tasks, created)
+        return True
+
+    def _add(self, in_tasks: TaskMerges, columns: Sequence[StructField]) -> bool:
+        from deltalake import Field
+
+        table = in_tasks.open(self._spark, self._target)
+        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise RefusedError("delta-rs adds no columns to tables with column mapping")
+        table.alter.add_columns([Field.from_json(one.json()) for one in columns], commit_properties=next_version())
+        return True
+
+    def _learn(self, in_tasks: TaskMerges, table: DeltaTable) -> None:
+        """Know the id of a table in a local folder, unless it is not where Spark looks for it."""
+        if not self._has(f"/_delta_log/{table.version():020}.json"):
+            raise RefusedError("delta-rs opens another table than Spark, or the file of its last version was removed")
+        if in_tasks.location(self._spark, self._target).startswith("/"):
+            in_tasks.ids[self._target] = str(table.metadata().id)
+
+    def _has(self, file: str) -> bool:
+        found = hadoop_path(self._spark, f"{self._target}{file}")
+        return found is not None and bool(found[1].exists(found[0]))
+
+
+def _are_own(properties: Mapping[str, str]) -> bool:
+    """Whether Delta gives no property a meaning that delta-rs may not know."""
+    return all(name.startswith(OWN) or name == "delta.dataSkippingNumIndexedCols" for name in properties)
+
+
+def _without_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    """A field of a schema as Spark shows it: without the ids and the physical names of column mapping."""
+    return {**value, "metadata": {}} if "metadata" in value else value
