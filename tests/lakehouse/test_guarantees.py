@@ -124,7 +124,8 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     with pytest.raises(ValueError, match=r"column code is int|say \('id',\) and \('id', 'code'\)"):
         topic.replicate(*poison, zero_date="error", on_table_error="fail")
     # The causes are removed.
-    spark.sql(f"ALTER TABLE {topic.sql_name('shop/coded')} RENAME COLUMN code TO number")
+    for change in ("SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "RENAME COLUMN code TO number"):
+        spark.sql(f"ALTER TABLE {topic.sql_name('shop/coded')} {change}")
     for _ in range(2):
         topic.reprocess(zero_date="null", keys={"shop.keyless": ["a"], "shop.rekeyed": ["id"]})
     assert topic.rows("coded") == [{"id": 1, "number": 5, "code": None}, {"id": 2, "number": None, "code": "A5"}]

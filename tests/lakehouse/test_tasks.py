@@ -124,7 +124,7 @@ def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic):
 FEATURES = {
     "cdf": ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
     "append_only": ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
-    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "checkConstraints"),
+    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "version 3 of Delta's protocol"),
     "widened": ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
     "tracked": ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
 }
