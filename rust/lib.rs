@@ -25,6 +25,8 @@
 //! ```
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
+// `cargo test` builds without the feature `python`, clippy with it.
+#![cfg_attr(test, deny(unused))]
 #![cfg_attr(
     not(test),
     deny(

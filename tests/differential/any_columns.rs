@@ -13,7 +13,7 @@ use crate::properties::config;
 use crate::settings::NUMBER;
 use crate::tables::pick;
 
-const CASES: u32 = 400;
+const CASES: u32 = 200;
 
 /// Members of the envelopes of all dialects, as their producers document them.
 const NAMES: &[&str] = &[

@@ -27,7 +27,7 @@ use crate::settings::{Feeding, NUMBER};
 use crate::tables::pick;
 
 /// Batches for each dialect.
-const CASES: u32 = 24;
+const CASES: u32 = 12;
 
 /// Messages of a dialect, and the columns of the table that has the most of them.
 struct Pool {

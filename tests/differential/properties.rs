@@ -16,7 +16,7 @@ use crate::producers::Producer;
 use crate::settings::{Feeding, SettingsDraw, records, settings};
 
 /// Enough to find a plain mistake; `PROPTEST_CASES` asks for more.
-const CASES: u32 = 120;
+const CASES: u32 = 60;
 /// What everybody runs is the same each time; those who ask for more cases get others each time.
 const SEED: u64 = 20_261_121;
 

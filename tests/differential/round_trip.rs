@@ -23,7 +23,7 @@ use crate::tables::{Table, TableDraw, table};
 use crate::values::{Cell, Kind, Temper, cell};
 
 /// Batches for each producer.
-const CASES: u32 = 60;
+const CASES: u32 = 40;
 
 /// A table, who writes it and its statements.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::invariants::{decode, decoder, input};
 use crate::properties::config;
 use crate::tables::pick;
 
-const CASES: u32 = 300;
+const CASES: u32 = 150;
 
 const EDGES: [i64; 8] = [
     i64::MIN,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from towpath.lakehouse.merging.jobs import REWRITING
 from towpath.lakehouse.merging.overwrite import Overwrite, may_overwrite
 from towpath.lakehouse.merging.rows import ROW, key_names, newest_deletes
 from towpath.lakehouse.merging.staging import Staged
 from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered
+from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
@@ -23,6 +26,7 @@ from towpath.lakehouse.tables.tables import (
     temporary_view,
 )
 from towpath.lakehouse.tables.target_rows import ALL_ROWS
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +109,7 @@ class TargetWriter:
 
     def prepare(self, spark: SparkSession, columns: StructType) -> str:
         """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
-        from pyspark.sql.types import StructField, StructType, TimestampType
+        from pyspark.sql.types import StructField, TimestampType
 
         existing = self.table.schema(spark)
         names = [*columns.names, *(existing.names if existing else ())]
@@ -113,7 +117,7 @@ class TargetWriter:
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(names))
             self.table.forget()
-        own: list[Any] = list(StructType.fromDDL(f"{column(order)} {ORDER_TYPE}"))  # type: ignore[call-overload]
+        own = list(struct_type(pa.schema([(order, ORDER)])))
         if self.settings.soft_deletes:
             own.append(StructField(self.settings.soft_deletes, TimestampType()))
         self.table.make_fit(spark, [*columns.fields, *own], self.settings)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from towpath.lakehouse.merging.rows import key_names
-from towpath.lakehouse.order.order import ORDER_TYPE, key_columns
+from towpath.lakehouse.order.order import key_columns
+from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.seen.aside import timestamp
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import column, execute, sql, string, table
 from towpath.lakehouse.tables.tables import TableSettings, append, create_with
 from towpath.lakehouse.tables.targets import companion
+from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
+
+_OWN = pa.schema([("order", ORDER), ("truncated", pa.bool_()), ("recorded_at", pa.timestamp("us", "UTC"))])
+"""The columns after those of the key."""
 
 _NOW = "current_timestamp() AS recorded_at"
 
@@ -56,12 +63,11 @@ class Tombstones:
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
         """Create the table, or make it fit the key's columns."""
-        from pyspark.sql.types import StructField, StructType
+        from pyspark.sql.types import StructField
 
         types = {one.name.lower(): one.dataType for one in columns}
         fields = [StructField(name, types[key.lower()]) for name, key in zip(key_names(keys), keys, strict=True)]
-        own: Any = StructType.fromDDL(f"`order` {ORDER_TYPE}, truncated boolean, recorded_at timestamp")
-        self.table.make_fit(spark, [*fields, *own])
+        self.table.make_fit(spark, [*fields, *struct_type(_OWN)])
 
     def forget(self, spark: SparkSession, age: str | None) -> None:
         """Delete those that are older than an interval, if it is due; None: none of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from towpath.versions import combination_with
@@ -25,12 +26,18 @@ def jvm_of(spark: SparkSession) -> Any:
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any] | None:
     """A path and its file system, objects of the driver's JVM; None for a client of Connect."""
-    jvm = jvm_of(spark)
-    if jvm is None:
+    if jvm_of(spark) is None:
         return None
+    path_class, configuration = _hadoop(spark)
+    found = path_class(path)
+    return found, found.getFileSystem(configuration)
+
+
+@lru_cache(maxsize=2)
+def _hadoop(spark: SparkSession) -> tuple[Any, Any]:
+    """Hadoop's class of paths and the configuration of a session, each of which takes a call of the JVM."""
     # With a dot after each part, Py4J would look for a class of that name, and for each of them in all jars.
-    found = getattr(jvm, "org.apache.hadoop.fs.Path")(path)
-    return found, found.getFileSystem(spark._jsc.hadoopConfiguration())
+    return getattr(jvm_of(spark), "org.apache.hadoop.fs.Path"), spark._jsc.hadoopConfiguration()
 
 
 class UnfittingJarError(RuntimeError):
