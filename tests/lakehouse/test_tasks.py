@@ -196,6 +196,12 @@ def test_features_that_a_task_refuses(targets):
             apply(owned(targets, table), [batch(canal(9, "INSERT", table, row(1, "x")))])
 
 
+def test_a_later_run_forgets_what_an_earlier_one_deleted(topic):
+    for key in (1, 2):
+        topic.replicate(canal(key, "DELETE", "a", row(key, "x"), second=key), forget_after="0 seconds")
+        assert topic.load("shop/a__tombstones").count() == 1
+
+
 def test_deletion_vectors_are_read(topic):
     properties = {"delta.enableDeletionVectors": "true"}
     topic.replicate(*(canal(at, "INSERT", "a", row(at, "x")) for at in range(50)), table_properties=properties)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -81,12 +81,12 @@ class Tombstones:
         if age is None or (self._forgot_at is not None and now - self._forgot_at <= _FORGET_EVERY):
             return None
         self._forgot_at = now
-        return _before(spark, age, int(now // _FORGET_EVERY))
+        time_now = datetime.now(timezone.utc)
+        return time_now - _length(spark, age, time_now.date())
 
 
 @lru_cache(maxsize=2)
-def _before(spark: SparkSession, age: str, _hour: int) -> datetime:
-    """The time before this hour by an interval, for all targets."""
-    template = "SELECT unix_micros(current_timestamp() - INTERVAL {age})"
-    micros = execute(spark, sql(template, age=string(age))).collect()[0][0]
-    return datetime.fromtimestamp(micros / 1_000_000, timezone.utc)
+def _length(spark: SparkSession, age: str, _day: date) -> timedelta:
+    """The length of an interval that ends today, for all targets."""
+    template = "SELECT unix_micros(now()) - unix_micros(now() - INTERVAL {age})"
+    return timedelta(microseconds=execute(spark, sql(template, age=string(age))).collect()[0][0])
