@@ -429,6 +429,17 @@ def test_null_in_a_key_quarantines_its_table(topic):
 
 
 @together
+def test_two_spellings_of_a_column_are_one_column(topic):
+    """As after a CHANGE COLUMN that changes the case only."""
+    spelled = list(enumerate(["v", "V", "v"]))
+    yield [
+        canal(at, "INSERT", "spelled", {"id": str(at), name: str(at)}, {"id": "int", name: "int"}, second=at)
+        for at, name in spelled
+    ]
+    assert [list(row.values()) for row in topic.rows("spelled")] == [[at, at] for at, _ in spelled]
+
+
+@together
 def test_both_zeros_are_one_key(topic):
     random_ = random.Random(53)
     forms = [("float", ["k"]), ("double", ["k"]), ("double", ["other", "k"])]

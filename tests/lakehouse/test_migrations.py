@@ -104,8 +104,10 @@ def compared(topic, source, targets):
     states = [found[name] for name in source.tables if name in found and not name.endswith("_del")]
     differ = {}
     for name, rows in wanted_rows(source, targets).items():
-        stored = {}
+        stored, of_dropped = {}, {key for table, keys in source.dropped.items() if table in targets for key in keys}
         for one in topic.rows(name) if name in topic.tables("shop") else []:
+            if one["id"] in of_dropped:
+                continue
             # A column that was dropped stays in the target, and others may spell its name in another way.
             cells = {column.lower(): value for column, value in one.items()}
             stored[one["id"]] = {column: cells.get(column.lower()) for column in rows.get(one["id"], one)}

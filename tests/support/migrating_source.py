@@ -48,6 +48,8 @@ class MigratingSource:
         self.events: list[Event] = []
         self.names: dict[str, dict[str, set[tuple[str, str]]]] = {}
         """By table and column the names that the table had with those of the column, in lower case."""
+        self.dropped: dict[str, range] = {}
+        """The keys of tables that were dropped and whose names no other table has: their rows stay in the target."""
         self._has_secrets = has_secrets
         self._columns: dict[str, list[str]] = {}
         self._former: dict[str, list[str]] = {}
@@ -126,6 +128,7 @@ class MigratingSource:
         self.names[name] = {one: {(name, one)} for one in columns}
         first = 10 * self._place if self._are_shards else 0
         self._keys[name] = range(first, first + 6)
+        self.dropped.pop(name, None)
         self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, {', '.join(f'{one} int' for one in columns)})")
 
     def _write(self, name: str) -> None:
@@ -178,6 +181,7 @@ class MigratingSource:
         self._execute(f"ALTER TABLE {name} ADD COLUMN {column} int DEFAULT {value}")
 
     def _drop_table(self, name: str) -> None:
+        self.dropped[name] = self._keys[name]
         for each in (self.tables, self._columns, self._keys, self._wide, self.names):
             del each[name]
         self._execute(f"DROP TABLE {name}")
@@ -267,6 +271,7 @@ class MigratingSource:
         for each in (self.tables, self._columns, self._keys, self._wide, self.names):
             each[new] = each.pop(old)
         self.names[new] = {one: {*names, (new, one.lower())} for one, names in self.names[new].items()}
+        self.dropped.pop(new, None)
 
     def _migrate(self, name: str) -> None:
         """Replace a table by a copy with one more column, as gh-ost does."""

@@ -187,7 +187,7 @@ class TableColumns:
         from pyspark.sql.types import StructField, StructType
 
         found = StructType()
-        if not carried.names:
+        if not carried.names and len(_lower(columns.names)) == len(columns):  # no two spellings of a name
             return columns
         taken = {*carried.added, *(now.lower() for now in carried.names.values() if now)}
         for one in columns:
