@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql.types import StructType
 
+from towpath.lakehouse.merging.jobs import session_settings
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.tables.driver_tables import DriverTable
@@ -70,6 +71,8 @@ def test_what_delta_rs_must_not_create_is_left_to_spark(spark, tmp_path):
     assert not table.create(StructType().add("a", "integer").add("A", "integer"), {})
     assert not table.create(plain, {"delta.enableChangeDataFeed": "true"})
     assert not DriverTable(spark, str(tmp_path / "a"), TaskMerges("spark")).create(plain, {})
+    with session_settings(spark, {"spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true"}):
+        assert not table.create(plain, {})
     assert not (tmp_path / "a").exists()
 
 

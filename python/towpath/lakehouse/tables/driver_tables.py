@@ -28,6 +28,8 @@ _log = logging.getLogger("towpath.spark")
 
 _T = TypeVar("_T")
 
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+
 _NAME = re.compile(r"\w+")
 """The names of columns that a Parquet file may have. Spark gives the others physical names, by column mapping."""
 
@@ -95,7 +97,8 @@ class DriverTable:
     def _create(self, in_tasks: TaskMerges, columns: StructType, properties: Mapping[str, str]) -> bool:
         from deltalake import DeltaTable, Schema
 
-        if self._has(""):  # the files of another writer, or of no table
+        # The folder has files of another writer, or of no table; or the session has properties for all new tables.
+        if self._has("") or _DEFAULTS in self._spark._jsparkSession.conf().getAll().keys().mkString(" "):
             return False
         created = DeltaTable.create(
             in_tasks.location(self._spark, self._target),
