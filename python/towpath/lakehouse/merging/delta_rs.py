@@ -98,6 +98,11 @@ def _check(target: DeltaTable, limits: Limits) -> None:
         raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
 
 
+def is_mapped(table: DeltaTable) -> bool:
+    """Whether a table has column mapping."""
+    return table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+
+
 def names_in(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
     """The names of columns as the target has them."""
     known = {one.name.lower(): one.name for one in target.schema().fields}

@@ -26,6 +26,7 @@ from towpath.lakehouse.merging.delta_rs import (
     RefusedError,
     begun_merge,
     is_conflict,
+    is_mapped,
     names_in,
     next_version,
     open_if_exists,
@@ -257,8 +258,7 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
         if forget_before is not None:
             tombstones.delete(_FORGOTTEN.format(time=forget_before))
         # delta-rs cannot compact tables with column mapping, which Spark creates.
-        is_mapped = tombstones.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
-        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped:
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped(tombstones):
             tombstones.optimize.compact()
     except Exception as error:
         if not is_conflict(error):

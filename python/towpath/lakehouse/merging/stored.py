@@ -12,9 +12,8 @@ from towpath.lakehouse.order.bounds import MOST_RECENT, OF_GROUP, Bounds, Recent
 from towpath.lakehouse.order.order import key_columns
 from towpath.lakehouse.order.order_arrays import ORDER, cast_struct, comparable
 from towpath.lakehouse.tables.formats import ICEBERG, delta_detail, format_of
-from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of
+from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of, may_exist
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, table
-from towpath.lakehouse.tables.tables import may_exist
 from towpath.printable import printable
 
 if TYPE_CHECKING:

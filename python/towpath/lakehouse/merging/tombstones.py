@@ -32,7 +32,7 @@ _FORGET_EVERY = 3600.0
 """Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
 
 _OWN = pa.schema([("order", ORDER), ("truncated", pa.bool_()), ("recorded_at", pa.timestamp("us", "UTC"))])
-"""The columns after those of the key."""
+"""Columns of a tombstone, after the key columns."""
 
 _NOW = "current_timestamp() AS recorded_at"
 

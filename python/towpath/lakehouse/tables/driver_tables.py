@@ -1,6 +1,6 @@
 """Reads, creates and extends Delta tables with delta-rs in the driver: Spark needs 0.2 s for each, mostly for plans.
 
-A table that delta-rs creates has no column mapping, which Spark turns on before a column is renamed or dropped.
+delta-rs creates tables without column mapping. Spark enables it before the first RENAME COLUMN.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from towpath.lakehouse.merging.delta_rs import RefusedError, next_version, open_if_exists, quoted, select
-from towpath.lakehouse.tables.sessions import hadoop_path
+from towpath.lakehouse.merging.delta_rs import RefusedError, is_mapped, next_version, open_if_exists, quoted, select
+from towpath.lakehouse.tables.sessions import may_exist
 from towpath.lakehouse.tables.target_properties import OWN, read, written
 from towpath.lakehouse.tables.targets import is_path
 from towpath.printable import SHOWN, printable
@@ -98,7 +98,9 @@ class DriverTable:
         from deltalake import DeltaTable, Schema
 
         # The folder has files of another writer, or of no table; or the session has properties for all new tables.
-        if self._has("") or _DEFAULTS in self._spark._jsparkSession.conf().getAll().keys().mkString(" "):
+        if may_exist(
+            self._spark, self._target
+        ) or _DEFAULTS in self._spark._jsparkSession.conf().getAll().keys().mkString(" "):
             return False
         created = DeltaTable.create(
             in_tasks.location(self._spark, self._target),
@@ -115,21 +117,17 @@ class DriverTable:
         from deltalake import Field
 
         table = in_tasks.open(self._spark, self._target)
-        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        if is_mapped(table):
             raise RefusedError("delta-rs adds no columns to tables with column mapping")
         table.alter.add_columns([Field.from_json(one.json()) for one in columns], commit_properties=next_version())
         return True
 
     def _learn(self, in_tasks: TaskMerges, table: DeltaTable) -> None:
         """Know the id of a table in a local folder, unless it is not where Spark looks for it."""
-        if not self._has(f"/_delta_log/{table.version():020}.json"):
+        if not may_exist(self._spark, f"{self._target}/_delta_log/{table.version():020}.json"):
             raise RefusedError("delta-rs opens another table than Spark, or the file of its last version was removed")
         if in_tasks.location(self._spark, self._target).startswith("/"):
             in_tasks.ids[self._target] = str(table.metadata().id)
-
-    def _has(self, file: str) -> bool:
-        found = hadoop_path(self._spark, f"{self._target}{file}")
-        return found is not None and bool(found[1].exists(found[0]))
 
 
 def _are_own(properties: Mapping[str, str]) -> bool:

@@ -33,6 +33,15 @@ def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any] | None:
     return found, found.getFileSystem(configuration)
 
 
+def may_exist(spark: SparkSession, path: str) -> bool:
+    """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
+    found = hadoop_path(spark, path)
+    if found is None:  # a client of Connect cannot ask
+        return True
+    at, file_system = found
+    return bool(file_system.exists(at))
+
+
 @lru_cache(maxsize=2)
 def _hadoop(spark: SparkSession) -> tuple[Any, Any]:
     """Hadoop's class of paths and the configuration of a session, each of which takes a call of the JVM."""

@@ -19,7 +19,7 @@ from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.batch_messages import computed
 from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.formats import DELTA, Format, format_of
-from towpath.lakehouse.tables.sessions import hadoop_path
+from towpath.lakehouse.tables.sessions import hadoop_path, may_exist
 from towpath.lakehouse.tables.sql import (
     Sql,
     column,
@@ -111,15 +111,6 @@ def schema_of(spark: SparkSession, target: str, in_tasks: TaskMerges | None = No
 def exists(spark: SparkSession, target: str) -> bool:
     """Whether a table exists; on Connect a path is taken to."""
     return may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
-
-
-def may_exist(spark: SparkSession, path: str) -> bool:
-    """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
-    found = hadoop_path(spark, path)
-    if found is None:  # a client of Connect cannot ask
-        return True
-    at, file_system = found
-    return bool(file_system.exists(at))
 
 
 def estimated_size(frame: DataFrame) -> int | None:
