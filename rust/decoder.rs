@@ -35,12 +35,13 @@ use crate::value::Value;
 use crate::wire::compression::{Compression, expand};
 use crate::wire::utf8::{self, Texts};
 
-/// Whether messages of a dialect refer to schemas by their ids.
+/// Returns whether messages of a dialect refer to schemas by their ids.
 fn has_schemas(dialect: &Dialect) -> bool {
     matches!(dialect.name, DEBEZIUM_AVRO | TICDC_AVRO)
 }
 
-/// Whether a key is a datum of Avro behind the id of its schema. JSON may be behind an id too, and a datum may begin like JSON.
+/// Returns whether a key is a datum of Avro behind the id of its schema. JSON may be behind an id too, and a datum may
+/// begin like JSON.
 fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
     is_known(key, caches) || schema_id(key).is_some() && !begins_like_json(without_schema_id(key))
 }
@@ -137,7 +138,7 @@ trait ChunkReader {
     /// Invalidates everything that refers to interned names and declared types.
     fn reset(&mut self) {}
 
-    /// Whether no further chunk is wanted.
+    /// Returns whether no further chunk is wanted.
     fn is_full(&self) -> bool {
         false
     }
@@ -400,7 +401,7 @@ impl Decoder {
         Ok(found)
     }
 
-    /// Whether the filters of databases and tables let a message pass.
+    /// Returns whether the filters of databases and tables let a message pass.
     fn selects(&self, envelope: &Envelope<'_>) -> bool {
         let (database, table) = (envelope.database.as_deref(), envelope.table.as_deref());
         self.plan
@@ -700,7 +701,8 @@ impl Decoder {
         expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
     }
 
-    /// Whether messages may be files in which TiCDC stored them. A row without an envelope may have the same members.
+    /// Returns whether messages may be files in which TiCDC stored them. A row without an envelope may have the same
+    /// members.
     fn may_be_stored(&self) -> bool {
         self.dialect
             .map_or(!self.dialect_options.unwrapped, |dialect| {
@@ -773,7 +775,8 @@ impl Decoder {
         read_key(key, is_named, &self.dialect_options, events, caches)
     }
 
-    /// Whether a key says which row a record without a value deletes, as the user says that messages are rows without an envelope.
+    /// Returns whether a key says which row a record without a value deletes, as the user says that messages are rows
+    /// without an envelope.
     fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
         let is_json = |dialect: &Dialect| {
             dialect.name == DEBEZIUM_JSON.name

@@ -69,7 +69,7 @@ impl Op {
         }
     }
 
-    /// Whether a row of a table changed.
+    /// Returns whether a row of a table changed.
     pub fn is_row_change(self) -> bool {
         matches!(self, Op::Insert | Op::Update | Op::Delete | Op::Snapshot)
     }
@@ -80,7 +80,7 @@ impl Op {
 pub(crate) struct Quirks {
     /// The dialect's name, for `source.dialect` and for errors.
     pub dialect: &'static str,
-    /// Whether declared types are the DDL's own text, where `bit` means `bit(1)`. Otherwise lengths may be left out.
+    /// True if declared types are the DDL's own text, where `bit` means `bit(1)`. Otherwise lengths may be left out.
     pub declares_lengths: bool,
     /// The format of values.
     pub format: ValueFormat,
@@ -112,7 +112,7 @@ pub(crate) enum ValueFormat {
 }
 
 impl ValueFormat {
-    /// Whether text of digits may be the number of an enum, set or bit.
+    /// Returns whether text of digits may be the number of an enum, set or bit.
     pub fn has_numbers_as_text(self) -> bool {
         matches!(
             self,
@@ -170,7 +170,7 @@ pub(crate) struct Source<'a> {
 const CALENDAR: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 
 impl Source<'_> {
-    /// Whether it has a place in a log of the database, as few dialects write it.
+    /// Returns whether it has a place in a log of the database, as few dialects write it.
     pub fn has_log(&self) -> bool {
         let Source {
             file,
@@ -187,7 +187,7 @@ impl Source<'_> {
             || watermark_ts.is_some()
     }
 
-    /// Whether readers have a date for the times.
+    /// Returns whether readers have a date for the times.
     #[inline]
     pub fn has_times_in_calendar(&self) -> bool {
         [self.event_time, self.produced_time]
@@ -273,7 +273,8 @@ pub(crate) type Cells = Range<usize>;
 pub(crate) struct Image {
     pub base: Cells,
     pub own: Cells,
-    /// Whether its dialect knows that the cells are those of the table's first columns, one for each and in their order.
+    /// True if its dialect knows that the cells are those of the table's first columns, one for each and in their
+    /// order.
     pub is_in_order: bool,
 }
 
@@ -719,7 +720,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         });
     }
 
-    /// Whether cells of this name are needed.
+    /// Returns whether cells of this name are needed.
     #[inline]
     pub fn wants_cell(&self, key: NameId) -> bool {
         self.needs.every_cell || self.needs.images && self.keys.column(key).is_some()

@@ -41,7 +41,7 @@ struct Key {
 pub(crate) struct Interner<'s> {
     known: KnownNames<'s>,
     quoting: Quoting,
-    /// Whether the quoting of a name was undone since the quoting was set.
+    /// True if the quoting of a name was undone since the quoting was set.
     has_unquoted: bool,
     keys: Vec<Key>,
     /// By the raw JSON characters: differently escaped spellings of a name share its id.
@@ -186,14 +186,14 @@ impl Key {
         }
     }
 
-    /// Whether these are the raw characters of the key's name.
+    /// Returns whether these are the raw characters of the key's name.
     #[inline]
     fn is(&self, raw: &str) -> bool {
         let quoted = self.quoted.as_deref().map_or(&[][..], str::as_bytes);
         quoted.len() == raw.len() + 3 && quoted.get(1..raw.len() + 1) == Some(raw.as_bytes())
     }
 
-    /// Whether this is the name, which means the same in every quoting.
+    /// Returns whether this is the name, which means the same in every quoting.
     #[inline]
     fn is_named(&self, name: &str) -> bool {
         *self.name == *name && self.quoted.is_some()
@@ -280,7 +280,7 @@ impl<'s> Interner<'s> {
         self.keys.push(Key::new(None, "".into(), None));
     }
 
-    /// Whether the quoting of a name was undone since the quoting was set.
+    /// Returns whether the quoting of a name was undone since the quoting was set.
     pub fn has_unquoted(&self) -> bool {
         self.has_unquoted
     }

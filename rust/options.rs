@@ -90,15 +90,15 @@ pub struct Options {
     pub labels: Vec<(String, Vec<String>)>,
     /// Compression of messages.
     pub compression: Compression,
-    /// Whether column names match case-sensitively.
+    /// True if column names match case-sensitively.
     pub case_sensitive: bool,
     /// Other names of columns in messages, such as former ones: each with its column of the schema.
     #[serde(deserialize_with = "by_column")]
     pub aliases: Vec<(String, String)>,
-    /// Whether a schema column missing from a message is an error.
+    /// True if a schema column missing from a message is an error.
     #[serde(rename = "missing", deserialize_with = "missing")]
     pub missing_is_error: bool,
-    /// Whether JSON strings may contain control characters.
+    /// True if JSON strings may contain control characters.
     pub lenient: bool,
     /// Bytes of output that a message's rows may take for each byte of the message.
     pub max_expansion: usize,
@@ -113,13 +113,13 @@ pub struct Options {
     pub binary_handling_mode: Option<String>,
     /// Debezium's `bigint.unsigned.handling.mode`.
     pub bigint_unsigned_handling_mode: Option<String>,
-    /// Whether messages are rows without an envelope, as Debezium's `ExtractNewRecordState` writes them by default.
+    /// True if messages are rows without an envelope, as Debezium's `ExtractNewRecordState` writes them by default.
     pub unwrapped: bool,
     /// The member of such rows that says what happened: its name, or `outer.inner`. Messages are rows then.
     pub op_column: Option<String>,
     /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
     pub writer_schema: Option<String>,
-    /// Whether the caller fetches schemas from a registry.
+    /// True if the caller fetches schemas from a registry.
     pub schema_registry: bool,
     /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
     #[serde(deserialize_with = "schemas")]
@@ -127,8 +127,8 @@ pub struct Options {
     /// Schemas of tables in TiCDC's simple protocol as JSON texts, as its BOOTSTRAP and DDL messages have them.
     #[serde(deserialize_with = "names")]
     pub table_schemas: Vec<String>,
-    /// Whether messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off only to
-    /// compare both paths.
+    /// True if messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off
+    /// only to compare both paths.
     #[serde(skip)]
     pub templates: bool,
 }
@@ -274,8 +274,8 @@ impl Filter {
         self.database.is_none() && self.table.is_none()
     }
 
-    /// Whether messages of this table pass. A message with neither database nor table (a watermark, a heartbeat) concerns every
-    /// table and passes.
+    /// Returns whether messages of this table pass. A message with neither database nor table (a watermark, a
+    /// heartbeat) concerns every table and passes.
     pub fn passes(&self, database: &str, table: &str) -> bool {
         if database.is_empty() && table.is_empty() {
             return true;

@@ -346,7 +346,7 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Whether a regular expression may match a whole text. It may, if it cannot be read or is too large.
+/// Returns whether a regular expression may match a whole text. It may, if it cannot be read or is too large.
 #[pyfunction]
 fn may_match(pattern: &str, text: &str) -> bool {
     Regex::new(&format!("^(?:{pattern})$")).map_or(true, |regex| regex.is_match(text))
@@ -445,7 +445,8 @@ fn cut(
     ))
 }
 
-/// Whether each order value of an array is newer than that of another array beside it. Null is older than any value.
+/// Returns whether each order value of an array is newer than that of another array beside it. Null is older than any
+/// value.
 #[pyfunction]
 fn is_newer(
     one: PyArrowType<ArrayData>,

@@ -156,7 +156,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Missing | Value::Null)
     }
 
-    /// Whether the message writes it as text.
+    /// Returns whether the message writes it as text.
     fn is_written(&self) -> bool {
         matches!(
             self,
@@ -164,7 +164,7 @@ impl<'a> Value<'a> {
         ) || self.plain().is_some()
     }
 
-    /// Whether both are the same text; null equals only null.
+    /// Returns whether both are the same text; null equals only null.
     pub fn same(&self, other: &Value<'_>) -> bool {
         match (self, other) {
             (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),

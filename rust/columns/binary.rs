@@ -157,7 +157,7 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
     }
 }
 
-/// Whether a column has text or digits, which are not encoded as bytes are.
+/// Returns whether a column has text or digits, which are not encoded as bytes are.
 fn has_characters(declared: Option<&DeclaredType>) -> bool {
     use TypeFamily::{Binary, Blob, Geometry, Unknown};
     declared.is_some_and(|declared| !matches!(declared.family, Binary | Blob | Geometry | Unknown))
@@ -225,7 +225,7 @@ fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a struct is `struct<srid int, wkb binary>`.
+/// Returns whether a struct is `struct<srid int, wkb binary>`.
 pub(super) fn is_geometry(fields: &Fields) -> bool {
     matches!(&**fields, [srid, wkb]
         if srid.name() == "srid" && wkb.name() == "wkb" && srid.data_type() == &DataType::Int32 && wkb.data_type() == &DataType::Binary)

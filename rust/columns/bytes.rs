@@ -51,7 +51,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.offsets.len() - 1
     }
 
-    /// Whether `more` bytes stay within the limit of the offset type.
+    /// Returns whether `more` bytes stay within the limit of the offset type.
     #[inline]
     pub fn has_capacity(&self, more: usize) -> bool {
         self.bytes.len().saturating_add(more) <= Self::LIMIT
@@ -289,7 +289,8 @@ pub(crate) trait FromBytes: ByteArrayType + Sized {
     /// All values as one; `None` if they are to be text and are none.
     fn whole(bytes: &[u8]) -> Option<&Self::Native>;
 
-    /// Whether Arrow's own check of an array of so many values costs less than to append each: of text that is ASCII, or short.
+    /// Returns whether Arrow's own check of an array of so many values costs less than to append each: of text that is
+    /// ASCII, or short.
     fn has_quick_check(bytes: &[u8], count: usize) -> bool;
 
     /// A value of these.

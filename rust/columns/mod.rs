@@ -70,8 +70,8 @@ pub(crate) struct Context {
     /// How bytes are written as text, if the user says so.
     binary: Option<BinaryText>,
     format: ValueFormat,
-    /// Whether a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single messages
-    /// cannot prove it.
+    /// True if a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single
+    /// messages cannot prove it.
     declares_lengths: bool,
 }
 
@@ -116,7 +116,8 @@ impl Context {
         }
     }
 
-    /// Whether what the fast path of a column of this type accepts is converted alike by [`ColumnBuilder::append`].
+    /// Returns whether what the fast path of a column of this type accepts is converted alike by
+    /// [`ColumnBuilder::append`].
     pub fn has_fast_path(&self, data_type: &DataType) -> bool {
         // Maxwell writes JSON texts without their quotes, and decimals with exponents.
         let is_maxwells = |family| {
@@ -146,13 +147,15 @@ impl Context {
         }
     }
 
-    /// Whether text that is read as base64 may as well be the number of a `bit`, and neither the type nor the user tells.
+    /// Returns whether text that is read as base64 may as well be the number of a `bit`, and neither the type nor the
+    /// user tells.
     pub fn may_be_bits(&self, text: &str) -> bool {
         let is_told = self.declared().is_some() || self.binary.is_some();
         self.format == ValueFormat::Base64AndNumbers && !is_told && text.parse::<u64>().is_ok()
     }
 
-    /// Whether an enum or set value is a label even if it looks like a number: only some producers write numbers as text.
+    /// Returns whether an enum or set value is a label even if it looks like a number: only some producers write
+    /// numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
         match self.format {
             ValueFormat::TextAndLabels => is_text(value) && self.names_labels(value),
@@ -160,7 +163,7 @@ impl Context {
         }
     }
 
-    /// Whether the text is a label of the column, or several of a set.
+    /// Returns whether the text is a label of the column, or several of a set.
     fn names_labels(&self, value: &Value<'_>) -> bool {
         let is_label = |text: &str| self.labels().iter().any(|label| label == text);
         value
@@ -425,7 +428,7 @@ pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &st
     }
 }
 
-/// Whether a value is text, which may be a label.
+/// Returns whether a value is text, which may be a label.
 fn is_text(value: &Value<'_>) -> bool {
     matches!(value, Value::Text(_) | Value::Escaped(_))
 }

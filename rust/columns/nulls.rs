@@ -32,7 +32,7 @@ impl Nulls {
         }
     }
 
-    /// Whether a row is null.
+    /// Returns whether a row is null.
     pub fn contains(&self, row: usize) -> bool {
         let later = self.runs.partition_point(|run| run.start <= row);
         self.runs
@@ -64,7 +64,7 @@ impl Nulls {
         self.runs.iter().cloned().flatten()
     }
 
-    /// Whether the column has `rows` rows and all are null.
+    /// Returns whether the column has `rows` rows and all are null.
     pub fn all_null(&self, rows: usize) -> bool {
         matches!(self.runs.as_slice(), [run] if *run == (0..rows))
     }

@@ -13,7 +13,7 @@ pub(crate) struct Offsets {
     /// 0, then the end of each row's elements.
     offsets: Vec<i32>,
     nulls: Nulls,
-    /// Whether elements were lost that did not fit: the array cannot be finished.
+    /// True if elements were lost that did not fit: the array cannot be finished.
     has_overflowed: bool,
 }
 

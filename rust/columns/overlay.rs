@@ -48,12 +48,12 @@ impl Overlay<'_> {
         self.base.len()
     }
 
-    /// Whether no row has the base's value.
+    /// Returns whether no row has the base's value.
     pub fn is_complete(&self) -> bool {
         self.own_rows.len() == self.valid_rows.len()
     }
 
-    /// Whether most rows have a value.
+    /// Returns whether most rows have a value.
     pub fn is_dense(&self) -> bool {
         self.valid_rows.len() * 2 > self.len()
     }

@@ -18,7 +18,7 @@ use crate::value::Value;
 
 /// Conversion of a value to the native type of an Arrow primitive.
 pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
-    /// Whether JSON may write the values without quotes.
+    /// True if JSON may write the values without quotes.
     const IS_NUMBER: bool;
 
     /// Fast path: parses the value at the start of the window. Returns it with its length; does not check what follows.
@@ -67,8 +67,8 @@ where
     })
 }
 
-/// Whether the number with which a text begins is one of JSON, which forbids leading zeros, and ends there: a fraction or an exponent may
-/// follow.
+/// Returns whether the number with which a text begins is one of JSON, which forbids leading zeros, and ends there: a
+/// fraction or an exponent may follow.
 #[inline(always)]
 fn is_json_number(text: &[u8], length: usize) -> bool {
     let leading_zero = matches!(

@@ -117,7 +117,7 @@ fn not_utf8(text: &str) -> Fault {
     )
 }
 
-/// Whether values of a declared type need conversion.
+/// Returns whether values of a declared type need conversion.
 pub(super) fn needs_conversion(declared: &DeclaredType) -> bool {
     matches!(
         declared.family,

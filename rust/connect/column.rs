@@ -27,7 +27,7 @@ pub(crate) struct Column<'c> {
 }
 
 impl Column<'_> {
-    /// Whether every value is written in MySQL's text format.
+    /// Returns whether every value is written in MySQL's text format.
     #[inline]
     pub fn is_plain(&self) -> bool {
         match (self.declared, self.configured) {
@@ -94,7 +94,8 @@ impl Column<'_> {
         }
     }
 
-    /// Whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part does not say so.
+    /// Returns whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part
+    /// does not say so.
     fn is_wrapped_integer(&self, declared: &DeclaredType) -> bool {
         let is_requested = matches!(
             self.requested,
@@ -320,7 +321,7 @@ impl Column<'_> {
     }
 }
 
-/// Whether both types have values of the same kind.
+/// Returns whether both types have values of the same kind.
 fn is_same_kind(a: &DeclaredType, b: &DeclaredType) -> bool {
     let kind = |declared: &DeclaredType| match declared.family {
         TypeFamily::Timestamp => TypeFamily::Datetime,
@@ -383,7 +384,7 @@ fn is_hexadecimal(text: &str) -> bool {
     binary_text::hexadecimal(text).is_some()
 }
 
-/// Whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
+/// Returns whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
 fn may_be_bits(value: &Value<'_>) -> bool {
     bits(value).is_some_and(|bytes| !is_palindrome(&bytes))
 }

@@ -151,7 +151,7 @@ fn micros_of(number: i64, unit: i64) -> Option<i64> {
     micros.filter(in_calendar)
 }
 
-/// Whether a TIME is less than 839 hours, as MySQL's are.
+/// Returns whether a TIME is less than 839 hours, as MySQL's are.
 fn is_time(micros: i64) -> bool {
     micros.unsigned_abs() < 839 * 3600 * MICROS as u64
 }

@@ -322,7 +322,7 @@ pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
     }
 }
 
-/// Whether a statement that canal sends as QUERY defines something, such as a database.
+/// Returns whether a statement that canal sends as QUERY defines something, such as a database.
 fn is_definition(sql: &str) -> bool {
     let word = first_word(sql);
     ["create", "alter", "drop", "rename"]

@@ -21,7 +21,7 @@ struct Wrapper {
     value: String,
 }
 
-/// Whether TiCDC stores messages of a dialect. In the others an object with these members is a row.
+/// Returns whether TiCDC stores messages of a dialect. In the others an object with these members is a row.
 pub(crate) fn is_stored(dialect: &str) -> bool {
     [canal_json::NAME, ticdc_open::NAME, ticdc_simple::NAME].contains(&dialect)
 }

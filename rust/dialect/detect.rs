@@ -71,7 +71,7 @@ impl Mark {
         )
     }
 
-    /// Whether the mark matches the value at the cursor, whose member is behind `previous`.
+    /// Returns whether the mark matches the value at the cursor, whose member is behind `previous`.
     fn matches(&self, cursor: &mut Cursor<'_>, previous: &str) -> bool {
         let first = cursor.peek();
         match self {
@@ -130,7 +130,7 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> =
         marks
     });
 
-/// Whether a member of this name is added to rows.
+/// True if a member of this name is added to rows.
 type IsAdded = fn(&str) -> bool;
 
 /// The marks of members that are added to rows.
@@ -153,7 +153,7 @@ static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Whether members of this name identify another dialect.
+/// Returns whether members of this name identify another dialect.
 pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
     MARKS
         .get(name)
@@ -183,7 +183,7 @@ pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
     })
 }
 
-/// Whether bytes are JSON of a known dialect.
+/// Returns whether bytes are JSON of a known dialect.
 pub(crate) fn is_known_json(message: &[u8]) -> bool {
     known_json(message).is_some()
 }

@@ -136,7 +136,7 @@ pub(super) fn member<'a>(
     None
 }
 
-/// Whether an object has such a member.
+/// Returns whether an object has such a member.
 pub(super) fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
     member(object, is_it).is_some()
 }

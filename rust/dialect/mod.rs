@@ -61,7 +61,7 @@ impl Wire {
     }
 }
 
-/// Whether bytes begin as JSON messages do.
+/// Returns whether bytes begin as JSON messages do.
 pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
     let bytes = bytes
         .strip_prefix(BYTE_ORDER_MARK.as_bytes())
@@ -80,7 +80,7 @@ pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether bytes begin as messages do that no compression writes: JSON, and TiCDC's simple protocol in Avro.
+/// Returns whether bytes begin as messages do that no compression writes: JSON, and TiCDC's simple protocol in Avro.
 pub(crate) fn begins_like_message(bytes: &[u8]) -> bool {
     begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
 }
@@ -150,7 +150,7 @@ impl Marks {
 pub(crate) struct DialectOptions {
     /// How bytes are written as text, if the user says so.
     pub binary: Option<BinaryText>,
-    /// Whether Debezium's messages are rows without an envelope.
+    /// True if Debezium's messages are rows without an envelope.
     pub unwrapped: bool,
     /// The member of such rows that says what happened.
     pub op_column: Option<String>,
@@ -165,7 +165,7 @@ pub(crate) struct DialectOptions {
 }
 
 impl DialectOptions {
-    /// Whether a row's member is the one that says what happened, or has it.
+    /// Returns whether a row's member is the one that says what happened, or has it.
     pub fn is_op_column(&self, name: &str) -> bool {
         let rest = self
             .op_column

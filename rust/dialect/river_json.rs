@@ -303,7 +303,7 @@ impl OldValue {
     }
 }
 
-/// Whether empty text is a value of a declared type, or only another way to write NULL.
+/// Returns whether empty text is a value of a declared type, or only another way to write NULL.
 fn may_be_empty(declared: Option<&str>) -> bool {
     let base = declared.map(|declared| DeclaredType::parse(declared).family);
     base.is_none_or(|base| {

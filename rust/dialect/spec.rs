@@ -15,21 +15,21 @@ pub(crate) struct TemplateSpec {
     pub table: Place,
     /// Parses an operation name.
     pub op: fn(&str) -> Option<Op>,
-    /// Whether messages end with the operation, because `data` precedes it.
+    /// True if messages end with the operation, because `data` precedes it.
     pub ends_with_op: bool,
     pub before: Before,
-    /// Whether deleted rows may be in the placeholder [`Placeholder::After`].
+    /// True if deleted rows may be in the placeholder [`Placeholder::After`].
     pub has_deletes_in_data: bool,
-    /// Whether rows may be an array; else there is one row or none.
+    /// True if rows may be an array; else there is one row or none.
     pub has_arrays: bool,
-    /// Whether an empty object means no row.
+    /// True if an empty object means no row.
     pub empty_is_null: bool,
     /// Reads the primary key from the Kafka key, if it is defined there.
     pub key_names: Option<KeyNames>,
     /// Classifies the members of flat messages, whose members are the row's columns, if the dialect has them. A message is flat if at
     /// least one of its members is not a column, and none is unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
-    /// Whether a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
+    /// True if a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
     pub lacks_values: Option<fn(&Envelope<'_>, &str) -> bool>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum FlatMember {
 /// Reads the names of the primary key's columns from a Kafka key.
 pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<NameId>>;
 
-/// Whether empty text is a value of a declared type; else it means NULL.
+/// True if empty text is a value of a declared type; else it means NULL.
 pub(crate) type MayBeEmpty = fn(Option<&str>) -> bool;
 
 /// Content of an update's before image.
@@ -82,7 +82,7 @@ pub(crate) enum Placeholder {
     Before,
     /// A value of a flat message's row.
     Value,
-    /// Whether a flat message's row is deleted.
+    /// True if a flat message's row is deleted.
     Deleted,
     /// The columns of one row as a list, each with its value before an update; after the operation in the message.
     Columns(MayBeEmpty),

@@ -56,7 +56,7 @@ fn detect(value: &[u8]) -> bool {
     }) || value == [0; 8]
 }
 
-/// Whether bytes are a record's key: the protocol's version, and objects behind their lengths.
+/// Returns whether bytes are a record's key: the protocol's version, and objects behind their lengths.
 pub(super) fn is_key(key: &[u8]) -> bool {
     heads(key)
         .and_then(split)

@@ -9,7 +9,7 @@ use encoding_rs::{
 
 use crate::wire::utf8 as wire;
 
-/// Whether a character set is UTF-8.
+/// Returns whether a character set is UTF-8.
 #[inline]
 pub(crate) fn is_utf8(charset: &[u8]) -> bool {
     matches!(charset, b"utf8mb4" | b"utf8" | b"utf8mb3")
@@ -93,8 +93,8 @@ fn decode_with<'a>(
         .ok_or_else(|| invalid(charset))
 }
 
-/// Whether all Big5 tables map every character of the text alike: the ideographs and most symbols, but neither the symbols that
-/// Big5's first table assigned twice nor the additions of ETEN and HKSCS.
+/// Returns whether all Big5 tables map every character of the text alike: the ideographs and most symbols, but neither
+/// the symbols that Big5's first table assigned twice nor the additions of ETEN and HKSCS.
 fn is_unambiguous_big5(bytes: &[u8]) -> bool {
     const ASSIGNED_TWICE: [u16; 18] = [
         0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240,

@@ -508,7 +508,7 @@ pub(crate) fn decimal_prefix(window: &Window, precision: u8, scale: i8) -> Optio
     Some((if minus == 0 { value } else { -value }, length))
 }
 
-/// Whether a number has no more digits than the precision.
+/// Returns whether a number has no more digits than the precision.
 #[inline]
 pub(crate) fn fits(number: i64, precision: u8) -> bool {
     POWERS_OF_TEN

@@ -58,7 +58,7 @@ impl<'a> ShortText<'a> {
         &self.around[AROUND_START..][..self.length]
     }
 
-    /// Whether all of its bytes are ASCII.
+    /// Returns whether all of its bytes are ASCII.
     #[inline(always)]
     pub fn is_ascii(self) -> bool {
         let (blocks, _) = self.window().as_chunks();

@@ -18,7 +18,7 @@ pub(crate) struct DateTimeText {
     pub nanos: u32,
     /// Offset in seconds east of UTC, if the text has one.
     pub offset: Option<i32>,
-    /// Whether the text has a time of day.
+    /// True if the text has a time of day.
     pub has_time: bool,
 }
 
@@ -122,7 +122,7 @@ impl DateTimeText {
         }
     }
 
-    /// Whether MySQL considers this a zero date, in whole or in part.
+    /// Returns whether MySQL considers this a zero date, in whole or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
         let is_time = self.hour <= 23 && self.minute <= 59 && self.second <= 59;
@@ -155,7 +155,7 @@ pub(crate) struct UsualDateTime {
     /// Local seconds since the epoch, without the fraction.
     pub seconds: i64,
     pub nanos: u32,
-    /// Whether `Z` follows, which the length counts.
+    /// True if `Z` follows, which the length counts.
     pub is_utc: bool,
     pub length: usize,
 }

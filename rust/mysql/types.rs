@@ -180,12 +180,12 @@ impl DeclaredType {
         !self.arguments.is_empty() || !self.labels.is_empty()
     }
 
-    /// Whether values are bytes.
+    /// Returns whether values are bytes.
     pub fn is_bytes(&self) -> bool {
         matches!(self.family, TypeFamily::Binary | TypeFamily::Blob)
     }
 
-    /// Whether such a column may hold a zero date.
+    /// Returns whether such a column may hold a zero date.
     pub fn is_date(&self) -> bool {
         matches!(
             self.family,
@@ -305,7 +305,7 @@ pub(crate) struct TypeBlock {
     pub entries: Vec<(NameId, TypeIndex)>,
     /// Type of each requested column.
     by_column: Vec<Option<TypeIndex>>,
-    /// Whether any type, requested or not, has arguments in parentheses.
+    /// True if any type, requested or not, has arguments in parentheses.
     has_lengths: bool,
     /// The bytes of the longest text that a row's enums and sets have together.
     label_bytes: usize,
@@ -314,7 +314,7 @@ pub(crate) struct TypeBlock {
 /// Interner of declared types. Messages of a table repeat the same block, so a block is compared before it is parsed.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredTypes {
-    /// Whether all entries of a block are requested, or only the types of requested columns.
+    /// True if all entries of a block are requested, or only the types of requested columns.
     keep_entries: bool,
     /// Types by their spelling in DDL.
     ids: HashMap<Box<str>, TypeIndex>,
@@ -452,7 +452,7 @@ impl DeclaredTypes {
         &self.declared[id]
     }
 
-    /// Whether any type of `block` has arguments in parentheses.
+    /// Returns whether any type of `block` has arguments in parentheses.
     pub fn has_lengths(&self, block: usize) -> bool {
         self.block(block).has_lengths
     }

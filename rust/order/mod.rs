@@ -61,7 +61,7 @@ impl KeySet {
         })
     }
 
-    /// Whether each key of another array, which has the same types, is in the set.
+    /// Returns whether each key of another array, which has the same types, is in the set.
     pub fn contains(&self, keys: &StructArray) -> Result<BooleanArray, ArrowError> {
         Ok(self
             .keys

@@ -10,7 +10,7 @@ use super::{Keys, Orders};
 
 /// What becomes of each change of a batch.
 pub struct Newest {
-    /// Whether it is the newest one of its key.
+    /// True if it is the newest one of its key.
     pub is_newest: BooleanArray,
     /// The event time of its order value: the latest of the changes that it replaced, and its own.
     pub event_times: TimestampMicrosecondArray,

@@ -81,7 +81,7 @@ impl<'a> Orders<'a> {
         self.array.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.array.is_empty()
     }

@@ -13,7 +13,7 @@ pub struct Changes<'a> {
     pub keys: &'a StructArray,
     /// Their order values.
     pub orders: &'a StructArray,
-    /// Whether they delete their row.
+    /// True if they delete their row.
     pub deletes: &'a BooleanArray,
 }
 
@@ -28,9 +28,9 @@ pub struct Known<'a> {
 
 /// The outcomes of changes.
 pub struct Outcomes {
-    /// Whether the change is written. The others are older than what is known.
+    /// True if the change is written. The others are older than what is known.
     pub is_applied: BooleanArray,
-    /// Whether the target has the row.
+    /// True if the target has the row.
     pub is_known: BooleanArray,
     /// The event time of the order value that is stored: not before that of the row or the tombstone that it replaces.
     pub event_times: TimestampMicrosecondArray,

@@ -35,7 +35,7 @@ pub struct Order<'a> {
     pub step: Option<i64>,
     /// TiDB's commit time.
     pub commit_ts: Option<i64>,
-    /// Whether the change leaves a row.
+    /// True if the change leaves a row.
     pub is_row: Option<bool>,
     /// The server and the name of its binlog files.
     pub log: Option<&'a str>,
@@ -50,7 +50,7 @@ pub struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// Whether this change is newer than another one. Every change is newer than one that is not known.
+    /// Returns whether this change is newer than another one. Every change is newer than one that is not known.
     pub fn is_newer(&self, other: Option<&Order<'_>>) -> bool {
         let Some(other) = other else { return true };
         if let Some(commits) = both(self.commit_ts, other.commit_ts) {
@@ -76,7 +76,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether it is known which of this statement and a change came first in the source.
+    /// Returns whether it is known which of this statement and a change came first in the source.
     ///
     /// In different partitions, without commit times and places in a binlog, it is known by canal's batches if times do not contradict
     /// them, otherwise by times. Times are those of the start, so within a batch they say nothing: either may have waited for the lock
@@ -103,17 +103,18 @@ impl<'a> Order<'a> {
         both(self.produced_time, other.produced_time)
     }
 
-    /// Whether this change is known to be older than a statement.
+    /// Returns whether this change is known to be older than a statement.
     pub fn is_before(&self, statement: &Order<'_>) -> bool {
         statement.is_ordered(self) && statement.is_newer(Some(self))
     }
 
-    /// Whether this change is known to be newer than a statement.
+    /// Returns whether this change is known to be newer than a statement.
     pub fn is_surely_after(&self, statement: &Order<'_>) -> bool {
         statement.is_ordered(self) && !statement.is_newer(Some(self))
     }
 
-    /// Whether the order of two values does not depend on times: they are in one log, in one partition, or in TiDB.
+    /// Returns whether the order of two values does not depend on times: they are in one log, in one partition, or in
+    /// TiDB.
     pub fn is_certain(&self, other: &Order<'_>) -> bool {
         let logs = both(self.log, other.log);
         let is_failover = logs.is_some_and(Ordering::is_ne);
@@ -154,7 +155,8 @@ impl<'a> Order<'a> {
         self.is_recreated_since(other) || is_later && !other.is_recreated_since(self)
     }
 
-    /// Whether the topic was recreated between two changes of a partition: this one is later, but has no higher offset.
+    /// Returns whether the topic was recreated between two changes of a partition: this one is later, but has no higher
+    /// offset.
     fn is_recreated_since(&self, other: &Order<'_>) -> bool {
         let is_lower = both(self.offset, other.offset).is_some_and(Ordering::is_le);
         let events = both(self.event_time, other.event_time);

@@ -45,7 +45,7 @@ pub(crate) struct Batch<'p> {
     appended: usize,
     /// Index of the message of each row.
     origins: Vec<u64>,
-    /// Whether each row is kept; empty unless the mode drops rows.
+    /// True if each row is kept; empty unless the mode drops rows.
     kept: Vec<bool>,
     pub metrics: Metrics,
     /// Filter result of the last database and table.
@@ -69,7 +69,7 @@ pub(crate) struct Scratch<'a> {
 struct Excess {
     /// The rows of each, and why they exceed it.
     messages: Vec<(Range<usize>, Fault)>,
-    /// Whether others would exceed it if all their rows were bad, because bad rows repeat the message.
+    /// True if others would exceed it if all their rows were bad, because bad rows repeat the message.
     is_close: bool,
 }
 
@@ -351,7 +351,7 @@ impl<'p> Batch<'p> {
         passes
     }
 
-    /// Whether the columns missing from a row's images are counted.
+    /// Returns whether the columns missing from a row's images are counted.
     pub fn wants_missing(&self) -> bool {
         self.plan.needs.images && self.plan.table.is_some()
     }

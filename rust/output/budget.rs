@@ -77,13 +77,15 @@ impl Budget {
         self.bytes(received) / READ_BYTES
     }
 
-    /// Whether no message of this size can exceed the bound: each row has a byte at least, and repeats all of them at most.
+    /// Returns whether no message of this size can exceed the bound: each row has a byte at least, and repeats all of
+    /// them at most.
     #[inline]
     pub fn always_fits(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
     }
 
-    /// Whether a message of this size with this number of rows cannot exceed the bound, whatever its rows repeat.
+    /// Returns whether a message of this size with this number of rows cannot exceed the bound, whatever its rows
+    /// repeat.
     #[inline]
     pub fn rows_always_fit(&self, rows: usize, message: usize) -> bool {
         rows.saturating_mul(

@@ -100,7 +100,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         self.rows.len()
     }
 
-    /// Whether no row has a value, as in most columns that another dialect fills. Else the first row tells.
+    /// Returns whether no row has a value, as in most columns that another dialect fills. Else the first row tells.
     fn lack<'r, T, R, E>(&'r self, getter: Getter<R, E>) -> bool
     where
         R: Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>,
@@ -278,7 +278,7 @@ impl Builder {
         })
     }
 
-    /// Whether all rows are null; false if that takes as long as to append them.
+    /// Returns whether all rows are null; false if that takes as long as to append them.
     fn lacks(&self, rows: &Rows<'_, '_, '_, '_>) -> bool {
         match self {
             Builder::Text(getter, _) => rows.lack(*getter),
@@ -515,7 +515,7 @@ impl<N: Copy + Default> Values<N> {
 /// Builder of texts or bytes that are not taken back: Arrow does not check their UTF-8 again.
 pub(crate) struct Appended<T: ByteArrayType<Offset = i32>> {
     builder: GenericByteBuilder<T>,
-    /// Whether a value was lost that did not fit: the array cannot be finished.
+    /// True if a value was lost that did not fit: the array cannot be finished.
     has_overflowed: bool,
 }
 
@@ -535,7 +535,7 @@ impl<T: ByteArrayType<Offset = i32>> Appended<T> {
         self.builder.len()
     }
 
-    /// Whether `more` bytes do not fit.
+    /// Returns whether `more` bytes do not fit.
     fn overflows(&mut self, more: usize) -> bool {
         let overflows = self.builder.values_slice().len().saturating_add(more) > i32::MAX as usize;
         self.has_overflowed |= overflows;

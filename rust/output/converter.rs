@@ -124,7 +124,7 @@ struct Conversion {
     requested: DataType,
     /// Kafka Connect's encoding, unless all values are in MySQL's text format.
     connect: Option<ConnectEncoding>,
-    /// Whether the column's fast path converts what it accepts as any value is converted.
+    /// True if the column's fast path converts what it accepts as any value is converted.
     has_fast_path: bool,
 }
 
@@ -141,13 +141,13 @@ pub(crate) struct ConnectEncoding {
 const ANY: u8 = 0b11;
 
 impl Converter {
-    /// Whether the column's fast path accepts all values as they are written.
+    /// Returns whether the column's fast path accepts all values as they are written.
     #[inline(always)]
     pub fn takes_any(&self) -> bool {
         self.raw == ANY
     }
 
-    /// Whether the column's fast path accepts values that are written with or without quotes.
+    /// Returns whether the column's fast path accepts values that are written with or without quotes.
     #[inline(always)]
     pub fn takes(&self, is_quoted: bool) -> bool {
         self.raw >> u8::from(is_quoted) & 1 == 1
@@ -252,7 +252,7 @@ impl KnownConverters {
     }
 }
 
-/// Whether the conversion of values to this type depends on the declared type of their column.
+/// Returns whether the conversion of values to this type depends on the declared type of their column.
 pub(super) fn depends_on_declared(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(

@@ -124,7 +124,7 @@ pub(crate) struct Table {
     pub columns: Vec<Box<dyn ColumnBuilder>>,
     nulls: Nulls,
     rows: usize,
-    /// Whether a row is partially appended.
+    /// True if a row is partially appended.
     has_open_row: bool,
     /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
     column_rows: usize,

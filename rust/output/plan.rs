@@ -145,7 +145,7 @@ impl Plan {
         }
     }
 
-    /// Whether after images are built only because before images are changes of them.
+    /// Returns whether after images are built only because before images are changes of them.
     pub fn has_hidden_base(&self) -> bool {
         let (before, after) = (
             self.has_field(EnvelopeField::Before),
@@ -182,7 +182,7 @@ impl Plan {
         usize::from(self.fields.first() == Some(&EnvelopeField::Op))
     }
 
-    /// Whether an envelope column is in the output.
+    /// Returns whether an envelope column is in the output.
     #[inline]
     pub fn has_field(&self, field: EnvelopeField) -> bool {
         self.field_bits & 1 << field as u32 != 0
@@ -259,7 +259,7 @@ fn images_per_row(layout: Layout, fields: &[EnvelopeField]) -> usize {
     }
 }
 
-/// Whether a field's type is nested at most `levels` deep.
+/// Returns whether a field's type is nested at most `levels` deep.
 fn is_shallow(field: &Field, levels: usize) -> bool {
     let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
     match field.data_type() {

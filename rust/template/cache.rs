@@ -38,7 +38,7 @@ pub(crate) struct Templates {
 struct Slot {
     /// Numbers of templates, from 1.
     templates: [u16; Slot::CAPACITY],
-    /// Whether a message of this slot was seen before: the first one is not learned, as it may be the only one.
+    /// True if a message of this slot was seen before: the first one is not learned, as it may be the only one.
     is_seen: bool,
     /// Number of templates learned or attempted, minus those that have matched a message.
     unmatched: u8,

@@ -24,7 +24,7 @@ pub(super) struct Elements(Vec<Element>);
 struct Element {
     /// Bytes from the varying members of the previous element to those of this one.
     literal: Exact,
-    /// Whether empty text is a value of the type, or only another spelling of NULL.
+    /// True if empty text is a value of the type, or only another spelling of NULL.
     may_be_empty: bool,
 }
 

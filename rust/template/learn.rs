@@ -18,11 +18,11 @@ struct TemplateBuilder<'t> {
     text: &'t str,
     spec: &'static TemplateSpec,
     dialect: &'static Dialect,
-    /// Whether the dialect was detected by the message.
+    /// True if the dialect was detected by the message.
     is_detected: bool,
     /// The operations' names that leave it what it is.
     operations: Option<Box<[Box<str>]>>,
-    /// Whether declared types are requested; else their order does not matter.
+    /// True if declared types are requested; else their order does not matter.
     compares_types: bool,
     segments: Vec<Segment>,
     /// Start of the current literal.
@@ -32,7 +32,7 @@ struct TemplateBuilder<'t> {
     elements: Option<(&'t str, MayBeEmpty)>,
     /// Names of a flat message's row.
     flat_names: Vec<(KeyLiteral, NameId)>,
-    /// Whether the message has rows before the change.
+    /// True if the message has rows before the change.
     has_before: bool,
     types: (&'t str, Vec<KeyLiteral>),
 }
@@ -250,8 +250,8 @@ impl<'t> TemplateBuilder<'t> {
         }
     }
 
-    /// Whether all messages with these members are updates, if known before their rows are read: some producers write a member for
-    /// the changes in updates only.
+    /// Returns whether all messages with these members are updates, if known before their rows are read: some producers
+    /// write a member for the changes in updates only.
     fn are_updates(&self, op: Op) -> Option<bool> {
         let position = |is_placeholder: fn(&Placeholder) -> bool| {
             self.segments
@@ -269,7 +269,7 @@ impl<'t> TemplateBuilder<'t> {
         (is_known && (self.has_before || !has_before_placeholder)).then_some(op == Op::Update)
     }
 
-    /// Whether an object contains placeholders.
+    /// Returns whether an object contains placeholders.
     fn has_placeholders(&self, path: &str) -> bool {
         let inner = self.inner_path(path);
         let is_within = |member: &str| {
@@ -361,7 +361,7 @@ impl<'t> TemplateBuilder<'t> {
     }
 }
 
-/// Whether a message is a row itself.
+/// Returns whether a message is a row itself.
 fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
     let mut cursor = Cursor::new(text, true);
     let Ok(mut members) = cursor.object() else {

@@ -37,7 +37,7 @@ pub(crate) struct Incoming<'a> {
     /// The number of rows that it may have, by its bytes before it was expanded.
     pub max_rows: usize,
     pub lenient: bool,
-    /// Whether its dialect is detected, not named by the user.
+    /// True if its dialect is detected, not named by the user.
     pub is_detected: bool,
 }
 
@@ -65,7 +65,7 @@ impl Buffers {
 #[derive(Default)]
 struct ImageRows {
     count: usize,
-    /// Whether every row has every name.
+    /// True if every row has every name.
     are_complete: bool,
     /// Value spans of each row, if requested.
     spans: PerRow<Span>,
@@ -153,7 +153,7 @@ struct MessageReader<'r, 'p, 'a> {
     /// The operation that decided the rows' target images, once there are rows.
     routed_op: Option<Option<Op>>,
     source: &'r mut Source<'a>,
-    /// Whether a flat message's row is deleted.
+    /// True if a flat message's row is deleted.
     is_deleted: bool,
     has_data: bool,
     /// Start of the changes that wait for the rows that they are merged onto.
@@ -283,7 +283,7 @@ impl Template {
         (self.spec.op)(word.get(word.len().checked_sub(OP_LENGTH)?..)?)
     }
 
-    /// Whether the message's key has the template's primary key columns.
+    /// Returns whether the message's key has the template's primary key columns.
     fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
         let Some(names) = self.spec.key_names else {
             return true;
@@ -698,7 +698,7 @@ struct MatchedMessage<'r, 'a> {
 }
 
 impl MatchedMessage<'_, '_> {
-    /// Whether the rows are within the budget; if not, the ordinary reader makes the error.
+    /// Returns whether the rows are within the budget; if not, the ordinary reader makes the error.
     fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
         let (count, length, kept) = (
             self.buffers.count(),
@@ -836,7 +836,7 @@ impl MatchedMessage<'_, '_> {
         batch.end_missing(start)
     }
 
-    /// Whether both images of each row have the same names.
+    /// Returns whether both images of each row have the same names.
     fn has_same_names(&self) -> bool {
         self.buffers.data.are_complete
             && (self.template.spec.before == Before::Changes || self.buffers.before.are_complete)
@@ -864,7 +864,7 @@ impl MatchedMessage<'_, '_> {
         !same_values(value(before), value(after))
     }
 
-    /// Whether the key of any row changed.
+    /// Returns whether the key of any row changed.
     fn changes_key(&self, count: usize) -> bool {
         let key = self
             .template

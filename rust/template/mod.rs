@@ -30,7 +30,7 @@ pub(crate) struct Template {
     row: RowPlan,
     /// Columns of a row that is an array of elements.
     elements: Elements,
-    /// Whether the message itself is the row (flat).
+    /// True if the message itself is the row (flat).
     is_flat: bool,
     /// Declared types, in any order: the whole block as one literal, and one literal per column.
     types: (Exact, row_image::ExpectedKeys<()>),
@@ -38,11 +38,11 @@ pub(crate) struct Template {
     operations: Option<Box<[Box<str>]>>,
     /// Envelope without the source.
     pub envelope: TableEnvelope,
-    /// Whether the table is requested.
+    /// True if the table is requested.
     passes: bool,
-    /// Whether the messages are updates; only if the operation precedes the rows and updates have other members.
+    /// True if the messages are updates; only if the operation precedes the rows and updates have other members.
     are_updates: Option<bool>,
-    /// Whether the template has matched a message, and its number of failures.
+    /// True if the template has matched a message, and its number of failures.
     has_matched: bool,
     failures: u8,
 }

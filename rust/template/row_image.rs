@@ -60,7 +60,7 @@ impl Exact {
         is_here.then_some(at + length)
     }
 
-    /// Whether a block begins like the literal, but for its first bytes.
+    /// Returns whether a block begins like the literal, but for its first bytes.
     #[inline(always)]
     fn has_head(&self, block: [u8; 16], first: usize) -> bool {
         let same = (u8x16::new(block) & self.mask)
@@ -431,7 +431,7 @@ pub(super) struct RowPlan {
     names: (Vec<u8>, Vec<usize>),
     /// Requested columns that the rows never have.
     pub absent: Vec<usize>,
-    /// Whether only the ordinary reader reads objects, which may be unions' values in Avro's JSON.
+    /// True if only the ordinary reader reads objects, which may be unions' values in Avro's JSON.
     may_have_unions: bool,
 }
 
@@ -542,7 +542,7 @@ impl RowPlan {
         }
     }
 
-    /// Whether the value at `at` is an object that only the ordinary reader reads.
+    /// Returns whether the value at `at` is an object that only the ordinary reader reads.
     #[inline]
     pub fn has_unread_object(&self, at: usize, env: &Env<'_>) -> bool {
         self.may_have_unions && env.text.as_bytes().get(at) == Some(&b'{')

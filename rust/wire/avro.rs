@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether the next byte is a count of items that are not more than the bytes behind it.
+    /// Returns whether the next byte is a count of items that are not more than the bytes behind it.
     #[inline]
     fn is_short_count(&self, count: usize) -> bool {
         self.bytes.get(self.at).is_some_and(|byte| byte & 0x81 == 0)

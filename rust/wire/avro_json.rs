@@ -57,7 +57,8 @@ const PACKAGES: [&str; 3] = [
     "org.apache.kafka.connect.",
 ];
 
-/// Whether the value at the cursor is what Avro's JSON encoding writes for a value of a union: `{"string":"x"}`.
+/// Returns whether the value at the cursor is what Avro's JSON encoding writes for a value of a union:
+/// `{"string":"x"}`.
 pub(crate) fn is_union(mut value: Cursor<'_>) -> bool {
     only_member(&mut value).is_some_and(|(name, first)| {
         let is_plain = BRANCHES

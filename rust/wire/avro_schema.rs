@@ -69,7 +69,7 @@ pub(crate) struct NamedType {
     pub full_name: String,
     pub kind: NamedKind,
     pub attributes: Attributes,
-    /// Whether its values take no bytes, so that skipping a record of such records takes no time.
+    /// True if its values take no bytes, so that skipping a record of such records takes no time.
     is_empty: bool,
 }
 

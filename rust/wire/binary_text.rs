@@ -62,7 +62,7 @@ impl BinaryText {
     }
 }
 
-/// Whether text is a geometry in words: `POINT (0 0)`, or with its SRID before it.
+/// Returns whether text is a geometry in words: `POINT (0 0)`, or with its SRID before it.
 fn is_wkt(text: &str) -> bool {
     const KINDS: [&str; 7] = [
         "POINT",

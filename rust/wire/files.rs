@@ -35,7 +35,7 @@ pub struct Block<'b> {
     pub bytes: &'b Buffer,
     /// Messages that begin at this offset or later are not read.
     pub limit: usize,
-    /// Whether this is the last block of the file.
+    /// True if this is the last block of the file.
     pub last: bool,
 }
 

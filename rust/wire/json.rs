@@ -595,7 +595,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether two values, each as it is written, stand for the same text; null is the same only as null.
+/// Returns whether two values, each as it is written, stand for the same text; null is the same only as null.
 pub(crate) fn same_values(one: &str, other: &str) -> bool {
     if one == other {
         return true;

@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 }
 
-/// Whether a member is there, whatever its value is: for `deserialize_with`.
+/// Returns whether a member is there, whatever its value is: for `deserialize_with`.
 pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
 }
@@ -295,7 +295,7 @@ impl<'de> Deserializer<'de> for NamesOfMembers<'_> {
 struct JsonValue<'d, 'a, C> {
     cursor: &'d mut Cursor<'a>,
     context: &'d mut C,
-    /// Whether null would have been right too, for errors.
+    /// True if null would have been right too, for errors.
     or_null: bool,
 }
 

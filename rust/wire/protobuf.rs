@@ -167,14 +167,15 @@ impl<'a> Reader<'a> {
         self.value(tag).map(drop)
     }
 
-    /// Whether the first field may be one of these. Most other bytes are rejected without a fault.
+    /// Returns whether the first field may be one of these. Most other bytes are rejected without a fault.
     pub fn begins_with(&self, known: &'static [KnownField]) -> bool {
         let is_first =
             |byte: &u8| *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte));
         self.rest.first().is_some_and(is_first)
     }
 
-    /// Whether the bytes are a message of known fields only, with the expected wire types, and each field passes the `test`.
+    /// Returns whether the bytes are a message of known fields only, with the expected wire types, and each field
+    /// passes the `test`.
     pub fn is_message(
         mut self,
         known: &'static [KnownField],

@@ -18,7 +18,7 @@ pub(crate) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str> {
         .map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
 }
 
-/// Whether bytes begin as JSON in UTF-16 does: with its byte order mark, or with ASCII in every other byte.
+/// Returns whether bytes begin as JSON in UTF-16 does: with its byte order mark, or with ASCII in every other byte.
 pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
     matches!(
         bytes,
@@ -32,7 +32,8 @@ pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
 /// Length from which simdutf8 is faster.
 const SIMD_MIN_LEN: usize = 64;
 
-/// Whether the bytes are valid UTF-8. Most are short ASCII, which has a fast path without std's loop over bytes.
+/// Returns whether the bytes are valid UTF-8. Most are short ASCII, which has a fast path without std's loop over
+/// bytes.
 #[inline]
 pub(crate) fn is_utf8(bytes: &[u8]) -> bool {
     is_short_ascii(bytes) || is_utf8_simd(bytes)
@@ -80,7 +81,7 @@ pub(crate) struct Texts<'a> {
     /// The last group that was valid, and its start in the buffer.
     group: &'a str,
     start: usize,
-    /// Whether a group was not valid: bytes of other kinds are between the texts.
+    /// True if a group was not valid: bytes of other kinds are between the texts.
     has_failed: bool,
 }
 

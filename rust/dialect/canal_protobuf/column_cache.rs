@@ -22,7 +22,7 @@ pub(crate) type ColumnId = usize;
 /// A column's metadata, without its value.
 pub(crate) struct CachedColumn {
     pub key: NameId,
-    /// Whether its values are requested.
+    /// True if its values are requested.
     pub is_requested: bool,
     /// How many columns an image has up to this one, if they are the table's first ones in their order.
     in_order: Option<usize>,
@@ -111,7 +111,7 @@ struct Frame {
     tail: Block,
     /// The number of bytes around a value.
     length: usize,
-    /// Whether the blocks have all bytes. If not, the bytes between the first two, and the suffix.
+    /// True if the blocks have all bytes. If not, the bytes between the first two, and the suffix.
     is_in_blocks: bool,
     middle: Box<[u8]>,
     suffix: Box<[u8]>,
@@ -226,19 +226,19 @@ impl Affix {
         self.block.same(block).to_bitmask() == 0xFFFF
     }
 
-    /// Whether a column that begins with `head` has the prefix, in whose place it has `part`.
+    /// Returns whether a column that begins with `head` has the prefix, in whose place it has `part`.
     #[inline(always)]
     fn begins(&self, head: [u8; 16], part: &[u8]) -> bool {
         self.is_in(head) && self.has_rest(part, <[u8]>::last_chunk)
     }
 
-    /// Whether a column that ends with `tail` has the suffix, in whose place it has `part`.
+    /// Returns whether a column that ends with `tail` has the suffix, in whose place it has `part`.
     #[inline(always)]
     fn ends(&self, tail: [u8; 16], part: &[u8]) -> bool {
         self.is_in(tail) && self.has_rest(part, <[u8]>::first_chunk)
     }
 
-    /// Whether a part of the same length is the same, if their first blocks are; `other_end` is another block.
+    /// Returns whether a part of the same length is the same, if their first blocks are; `other_end` is another block.
     #[inline(always)]
     fn has_rest(&self, part: &[u8], other_end: impl Fn(&[u8]) -> Option<&[u8; 16]>) -> bool {
         match part.len() {
@@ -370,7 +370,7 @@ impl ColumnCache {
         (next != NONE).then_some((next, column))
     }
 
-    /// Whether an image that ends with a column has the table's first columns in their order.
+    /// Returns whether an image that ends with a column has the table's first columns in their order.
     pub fn is_in_order(&self, last: ColumnId) -> bool {
         self.columns
             .get(last)

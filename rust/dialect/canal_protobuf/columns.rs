@@ -29,7 +29,7 @@ pub(super) struct Change<'h, 'a> {
     starts: [ColumnId; 2],
     /// Index of its first image in `context.events.images`, which has two for each row.
     first_image: usize,
-    /// Whether all images have the table's columns in their order.
+    /// True if all images have the table's columns in their order.
     are_in_order: bool,
     last_row: Option<LastRow<'a>>,
 }
@@ -45,7 +45,7 @@ struct LastRow<'a> {
 #[derive(Clone, Copy)]
 struct ImageEnd {
     column: ColumnId,
-    /// Whether all columns matched the cached ones, whose metadata is then the image's.
+    /// True if all columns matched the cached ones, whose metadata is then the image's.
     is_exact: bool,
     is_present: bool,
 }

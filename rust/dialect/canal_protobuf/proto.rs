@@ -177,8 +177,8 @@ pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
         .map_or_else(|| number.to_string().into(), |name| (*name).into())
 }
 
-/// Whether the bytes are one of canal's messages: known fields with the expected wire types only, down to the first entry and its
-/// header.
+/// Returns whether the bytes are one of canal's messages: known fields with the expected wire types only, down to the
+/// first entry and its header.
 pub fn is_canal(message: &[u8]) -> bool {
     let message = Reader::new(message);
     message.begins_with(packet::KNOWN) && is_packet(message)
@@ -219,7 +219,7 @@ fn is_messages(mut message: Reader<'_>) -> bool {
     false
 }
 
-/// Whether this is an entry with a header and a type: canal and TiCDC always write both.
+/// Returns whether this is an entry with a header and a type: canal and TiCDC always write both.
 fn is_entry(message: Reader<'_>) -> bool {
     let (mut has_header, mut has_kind) = (false, false);
     let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {

@@ -32,14 +32,14 @@ pub(super) enum MessagePlan {
 #[derive(Debug)]
 pub(super) struct EnvelopePlan {
     pub steps: Vec<Step>,
-    /// Whether there are fields that are not the envelope's.
+    /// True if there are fields that are not the envelope's.
     pub has_others: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct FlatPlan {
     pub row: RecordPlan,
-    /// Whether TiCDC wrote it.
+    /// True if TiCDC wrote it.
     pub is_tidb: bool,
     /// Database and table, from the record's name.
     pub database: Option<String>,
@@ -110,7 +110,7 @@ impl WriterSchema {
         })
     }
 
-    /// Whether TiCDC wrote it.
+    /// Returns whether TiCDC wrote it.
     pub(super) fn is_tidb(&self) -> bool {
         matches!(&self.message, Ok(MessagePlan::Flat(plan)) if plan.is_tidb)
     }
@@ -154,7 +154,7 @@ impl MessagePlan {
     }
 }
 
-/// Whether a record is a row without an envelope: by its name, or by a field that the flattening added.
+/// Returns whether a record is a row without an envelope: by its name, or by a field that the flattening added.
 fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
     let is_image = |field: &Field| {
         matches!(field.name.as_str(), "before" | "after")

@@ -70,7 +70,7 @@ impl BytesLayout {
 pub(super) struct ValueContext<'p, 'a> {
     pub schemas: &'p Schemas,
     pub arena: &'a Bump,
-    /// Whether values are converted to a column's type. In a map they are text, and text stays what it is.
+    /// True if values are converted to a column's type. In a map they are text, and text stays what it is.
     pub is_typed: bool,
 }
 

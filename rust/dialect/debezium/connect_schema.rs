@@ -207,8 +207,8 @@ impl Schema {
         )
     }
 
-    /// Whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and VARBINARY so. No `bit(n)` is
-    /// longer than 64.
+    /// Returns whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and
+    /// VARBINARY so. No `bit(n)` is longer than 64.
     fn is_binary_as_bits(&self, is_flink: bool) -> bool {
         let is_length = |length: Cow<'_, str>| length.parse().is_ok_and(|length: u64| length <= 64);
         self.name() == "io.debezium.data.Bits"

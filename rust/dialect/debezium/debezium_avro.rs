@@ -71,7 +71,8 @@ pub(crate) fn schema_id(message: &[u8]) -> Option<u32> {
     }
 }
 
-/// Whether bytes begin with an id as registries give them, and JSON does not follow: other converters write the same five bytes.
+/// Returns whether bytes begin with an id as registries give them, and JSON does not follow: other converters write the
+/// same five bytes.
 fn is_framed(bytes: &[u8]) -> bool {
     let has_id = schema_id(bytes).is_some_and(|id| (1..=i32::MAX as u32).contains(&id));
     let datum = bytes.get(HEADER..).unwrap_or_default();
@@ -91,9 +92,9 @@ struct BoundSchema {
 #[derive(Clone, Copy)]
 struct BoundColumn {
     key: NameId,
-    /// Whether its cells are requested, or say what happened.
+    /// True if its cells are requested, or say what happened.
     is_requested: bool,
-    /// Whether it may mark deleted rows.
+    /// True if it may mark deleted rows.
     may_be_mark: bool,
 }
 
@@ -247,13 +248,13 @@ pub(crate) fn read_deleted_row<'a>(
         .map_err(|fault| fault.without_byte().within("key"))
 }
 
-/// Whether a message or key refers to a known schema of TiCDC.
+/// Returns whether a message or key refers to a known schema of TiCDC.
 pub(crate) fn is_tidb(bytes: &[u8], caches: &Caches<'_>) -> bool {
     let schema = schema_id(bytes).and_then(|id| caches.debezium_avro.snapshot.find(id).ok());
     schema.is_some_and(|schema| schema.is_tidb())
 }
 
-/// Whether a key refers to a known schema.
+/// Returns whether a key refers to a known schema.
 pub(crate) fn is_known(key: &[u8], caches: &Caches<'_>) -> bool {
     schema_id(key).is_some_and(|id| caches.debezium_avro.snapshot.find(id).is_ok())
 }

@@ -32,13 +32,13 @@ pub(super) struct Message<'a> {
     /// Of a transaction.
     pub status: Option<Cow<'a, str>>,
     pub shape: Shape,
-    /// Whether there are members that are not the envelope's.
+    /// True if there are members that are not the envelope's.
     pub others: bool,
-    /// Whether a flat row says that it is deleted.
+    /// True if a flat row says that it is deleted.
     pub deleted: Option<bool>,
     /// What the member says of a flat row that the option `op_column` names.
     pub said: Option<Op>,
-    /// Whether a flat row is the row before an update.
+    /// True if a flat row is the row before an update.
     pub is_before: bool,
     /// The path of a member of a flat row that may say the same.
     pub mark: Option<String>,

@@ -15,7 +15,7 @@ use crate::value::Value;
 pub(super) struct Member {
     /// Path in an envelope.
     path: &'static str,
-    /// Whether the flattening adds it to a row, if `add.fields` asks for it.
+    /// True if the flattening adds it to a row, if `add.fields` asks for it.
     is_added: bool,
     sets: Sets,
 }
@@ -24,7 +24,7 @@ pub(super) struct Member {
 #[derive(Clone, Copy, Debug)]
 enum Sets {
     Operation,
-    /// Whether a flattened row is deleted. Envelopes do not have it.
+    /// True if a flattened row is deleted. Envelopes do not have it.
     Deleted,
     /// `BEGIN` or `END` of a transaction.
     Status,
@@ -195,7 +195,7 @@ pub(super) fn added(name: &str) -> Option<&'static Member> {
     })
 }
 
-/// Whether a name is a path with `_` in place of its dot.
+/// Returns whether a name is a path with `_` in place of its dot.
 fn is_joined(path: &str, name: &str) -> bool {
     let (record, member) = path.split_once('.').unwrap_or_default();
     let rest = name

@@ -213,7 +213,7 @@ struct Transaction<'a> {
     id: Option<CowStr<'a>>,
 }
 
-/// Whether there is a transaction, whose id the [`Reader`] keeps.
+/// True if there is a transaction, whose id the [`Reader`] keeps.
 #[derive(Default)]
 struct TransactionPart(bool);
 
@@ -327,7 +327,7 @@ fn has_image(object: &Cursor<'_>) -> bool {
     })
 }
 
-/// Whether an object is an envelope, by two of its objects. Columns may be called like one, and hold an object.
+/// Returns whether an object is an envelope, by two of its objects. Columns may be called like one, and hold an object.
 fn is_envelope(object: &Cursor<'_>) -> bool {
     has_image(object)
         && has_member(object, |name, first| {
@@ -335,13 +335,13 @@ fn is_envelope(object: &Cursor<'_>) -> bool {
         })
 }
 
-/// Whether an object is a row without an envelope: it has one of the fields that the flattening adds.
+/// Returns whether an object is a row without an envelope: it has one of the fields that the flattening adds.
 fn is_flat(object: &Cursor<'_>) -> bool {
     has_member(object, |name, _| added(name).is_some()) && !is_envelope(object)
 }
 
-/// Whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a row image, nor the
-/// wrapper around a payload, which is a schema part and a payload of any kind, or a payload alone.
+/// Returns whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a
+/// row image, nor the wrapper around a payload, which is a schema part and a payload of any kind, or a payload alone.
 fn is_unwrapped(object: &Cursor<'_>) -> bool {
     let is_object = |first| matches!(first, Some(b'{' | b'n'));
     let has_columns = has_member(object, |name, first| match name {
@@ -358,7 +358,7 @@ fn is_unwrapped(object: &Cursor<'_>) -> bool {
     (has_columns || !has_payload()) && !has_image(object)
 }
 
-/// Whether an object is complete and has nothing that only an envelope has.
+/// Returns whether an object is complete and has nothing that only an envelope has.
 fn may_be_row(object: &Cursor<'_>) -> bool {
     const OF_ENVELOPES: [&str; 9] = [
         "before",
@@ -385,9 +385,9 @@ struct Reader<'r, 'a, 's, 'k> {
     row: Option<RowName>,
     /// The object whose members are read.
     wrapper: Option<Cursor<'a>>,
-    /// Whether the schema part has been read.
+    /// True if the schema part has been read.
     has_schema: bool,
-    /// Whether there are members that are not the envelope's.
+    /// True if there are members that are not the envelope's.
     others: bool,
     /// How many wrappers there are around what is read.
     depth: u32,
@@ -517,7 +517,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         self.read_schema(&mut schema).map(drop)
     }
 
-    /// Whether a row has one of the table's columns, if any is requested.
+    /// Returns whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
         let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
         let cells = row
@@ -567,7 +567,8 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         })
     }
 
-    /// Whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one, which is an object.
+    /// Returns whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one,
+    /// which is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
         let is_suspect =
             |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
@@ -695,7 +696,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 }
 
 impl<'a> Members<'a> {
-    /// Whether there is anything that Debezium writes, but for a schema part.
+    /// Returns whether there is anything that Debezium writes, but for a schema part.
     fn has_any(&self) -> bool {
         let has_event = self.op.is_some()
             || self.before.0.is_some()
@@ -788,7 +789,7 @@ fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>
     Some(first..events.names.len()).filter(|names| !names.is_empty())
 }
 
-/// Whether a key is a payload with its schema part. A column may be called like either.
+/// Returns whether a key is a payload with its schema part. A column may be called like either.
 fn is_wrapper(key: &Cursor<'_>) -> bool {
     let has_schema = has_member(key, |name, first| {
         name == "schema" && matches!(first, Some(b'{' | b'n'))

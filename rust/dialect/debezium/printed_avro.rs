@@ -57,8 +57,8 @@ fn is_image(name: &str) -> bool {
     matches!(name, "before" | "after")
 }
 
-/// Whether the value of a member is a union's. A row image is within the name of its record, which Debezium calls `Value` in the
-/// namespace of the table.
+/// Returns whether the value of a member is a union's. A row image is within the name of its record, which Debezium
+/// calls `Value` in the namespace of the table.
 fn is_printed(name: &str, value: &Cursor<'_>) -> bool {
     let is_record =
         |name: &str, first| (name == "Value" || name.ends_with(".Value")) && first == Some(b'{');

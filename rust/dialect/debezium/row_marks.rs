@@ -46,7 +46,7 @@ const BEFORE: [&str; 2] = ["-u", "update_preimage"];
 /// What a row's member says of it.
 pub(super) struct Said<'a> {
     pub op: Op,
-    /// Whether it is the row before an update, whose row after it is a message of its own.
+    /// True if it is the row before an update, whose row after it is a message of its own.
     pub is_before: bool,
     /// The word.
     pub operation: Option<Cow<'a, str>>,
@@ -175,7 +175,8 @@ fn marks_delete(kind: MarkKind, value: &Value<'_>) -> bool {
     }
 }
 
-/// Whether Debezium's flattening with another prefix may have added a field: `cdc_deleted` with the text `true`, `cdc_op` with `d`.
+/// Returns whether Debezium's flattening with another prefix may have added a field: `cdc_deleted` with the text
+/// `true`, `cdc_op` with `d`.
 fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
     let prefix = name
         .strip_suffix("deleted")
@@ -187,7 +188,7 @@ fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
     is_text && prefix.is_some_and(|prefix| prefix.ends_with(|c: char| !c.is_ascii_alphanumeric()))
 }
 
-/// Whether the value of a mark may begin so: most values do not, and need no look at their name.
+/// Returns whether the value of a mark may begin so: most values do not, and need no look at their name.
 fn may_mark(value: &Value<'_>) -> bool {
     match value {
         Value::Nested(_) | Value::Scaled(1, 0) => true,
@@ -198,12 +199,12 @@ fn may_mark(value: &Value<'_>) -> bool {
     }
 }
 
-/// Whether a member of this name may mark deleted rows.
+/// Returns whether a member of this name may mark deleted rows.
 pub(super) fn may_be(name: &str) -> bool {
     is_metadata(name) || kind_of(name, false).is_some()
 }
 
-/// Whether a member may be an object of metadata.
+/// Returns whether a member may be an object of metadata.
 fn is_metadata(name: &str) -> bool {
     name.starts_with('_') || ["meta", "metadata", "cdc"].contains(&name)
 }

@@ -41,7 +41,8 @@ const DDL: u8 = 1;
 /// The first byte of a watermark.
 const WATERMARK: u8 = 2;
 
-/// Whether bytes are a DDL statement or a watermark. Rows begin as those of debezium-avro do; their schema tells them apart.
+/// Returns whether bytes are a DDL statement or a watermark. Rows begin as those of debezium-avro do; their schema
+/// tells them apart.
 fn is_event(bytes: &[u8]) -> bool {
     matches!(bytes, [DDL, b'{', ..] | [WATERMARK, _, _, _, _, _, _, _, _])
 }

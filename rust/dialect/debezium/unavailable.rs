@@ -27,7 +27,7 @@ pub(super) fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
             .any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
 }
 
-/// Whether the connector may write placeholders. MySQL's writes them since 3.7.
+/// Returns whether the connector may write placeholders. MySQL's writes them since 3.7.
 pub(super) fn may_lack_values(envelope: &Envelope<'_>) -> bool {
     match envelope.connector.as_deref() {
         None | Some("TiCDC") => false,

@@ -99,7 +99,7 @@ const OPERATIONS: [(&str, Op); 17] = [
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ColumnDescriptor {
     pub key: NameId,
-    /// Whether its cells are requested.
+    /// True if its cells are requested.
     pub is_requested: bool,
     /// DTS's type number.
     pub type_number: i32,

@@ -160,7 +160,7 @@ impl FieldPlan {
         matches!(self, FieldPlan::Number(at, Choice::Fixed(ScalarEncoding::Number)) if *at == index)
     }
 
-    /// Whether it is a union of null and a number.
+    /// Returns whether it is a union of null and a number.
     fn is_optional_number(&self, index: usize) -> bool {
         let FieldPlan::Number(at, Choice::Union(branches)) = self else {
             return false;
@@ -285,7 +285,7 @@ impl RecordPlan {
         Ok(())
     }
 
-    /// Whether each field is a union of null and a requested number, in the request's order.
+    /// Returns whether each field is a union of null and a requested number, in the request's order.
     pub fn has_optional_numbers(&self) -> bool {
         self.layout == RecordLayout::OptionalNumbers
     }

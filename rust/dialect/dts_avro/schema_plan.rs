@@ -94,7 +94,7 @@ pub(super) enum Action {
 pub(super) struct Step {
     pub name: String,
     pub action: Action,
-    /// Whether messages of older producers end before it.
+    /// True if messages of older producers end before it.
     pub is_optional: bool,
 }
 
@@ -159,7 +159,7 @@ impl SchemaPlan {
         Ok(())
     }
 
-    /// Whether the bytes begin like a record of this schema: checks all fields before the columns.
+    /// Returns whether the bytes begin like a record of this schema: checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
         self.header().iter().all(|step| {

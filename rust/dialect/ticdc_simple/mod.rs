@@ -131,7 +131,7 @@ struct Message<'a> {
 /// TiCDC's check of a row against the checksum that TiDB stored with it.
 #[derive(Deserialize)]
 struct Checksum {
-    /// Whether TiCDC found the row to be another one than TiDB stored.
+    /// True if TiCDC found the row to be another one than TiDB stored.
     corrupted: Option<bool>,
 }
 

@@ -23,7 +23,7 @@ const DDL_TYPES: [&str; 8] = [
 ];
 const DML_TYPES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
-/// Whether these bytes begin a message: the branch of `Message`, the same kind twice, and version 1.
+/// Returns whether these bytes begin a message: the branch of `Message`, the same kind twice, and version 1.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
     // Numbers are written doubled.
     matches!(bytes, [22, kind, payload, 2, ..] if kind == payload && matches!(kind, 0 | 2 | 4 | 6))
