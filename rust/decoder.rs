@@ -40,8 +40,8 @@ fn has_schemas(dialect: &Dialect) -> bool {
     matches!(dialect.name, DEBEZIUM_AVRO | TICDC_AVRO)
 }
 
-/// Returns whether a key is a datum of Avro behind the id of its schema. JSON may be behind an id too, and a datum may
-/// begin like JSON.
+/// Returns whether a key is an Avro datum with a schema id in front of it. The id alone is no proof: JSON may follow an
+/// id too. A datum may also begin like JSON.
 fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
     is_known(key, caches) || schema_id(key).is_some() && !begins_like_json(without_schema_id(key))
 }
@@ -49,8 +49,8 @@ fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
 /// Bytes of messages that are read before their values are converted: sized for a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Decoder of change messages into record batches. Immutable, so one decoder serves many threads; the output of a call depends
-/// only on its input.
+/// Decoder of change messages into record batches. It is immutable, so that many threads can share one decoder. The
+/// output of a call depends only on its input.
 pub struct Decoder {
     options: Options,
     /// `None` detects the dialect of each message.
@@ -62,7 +62,7 @@ pub struct Decoder {
     metrics: Mutex<Metrics>,
 }
 
-/// Why a batch could not be decoded at all.
+/// Reason why a batch could not be decoded at all.
 #[derive(Debug)]
 pub enum DecodeError {
     /// The first bad row, in mode `FAILFAST`.
@@ -103,10 +103,10 @@ impl From<ArrowError> for DecodeError {
     }
 }
 
-/// What messages refer to and the caller fetched, or why it could not.
+/// Data that messages refer to and the caller fetched, or the reasons why the caller could not fetch it.
 #[derive(Debug, Default)]
 pub struct Fetched<'f> {
-    /// Why schemas could not be fetched, by their ids.
+    /// Reasons why schemas could not be fetched, by schema id.
     pub schemas: HashMap<u32, String>,
     /// The stored messages of claim checks, by the index of the message that refers to each.
     pub messages: HashMap<usize, Result<&'f [u8], String>>,
@@ -115,10 +115,10 @@ pub struct Fetched<'f> {
 /// An expanded message, or the fault that prevents its expansion.
 enum Payload<'a> {
     Tombstone,
-    /// No bytes, which a record's key may explain. Only where the dialect is not known.
+    /// No bytes. The record's key may explain the message. Only if the dialect is unknown.
     Empty,
     Bytes(Cow<'a, [u8]>),
-    /// A claim-checked message, stored with its key.
+    /// A claim-checked message, which TiCDC stored with its key.
     Stored(claim_check::Stored),
     Invalid(Cell<Option<Fault>>),
 }
@@ -135,10 +135,10 @@ impl Payload<'_> {
 
 /// Consumer of the messages of a chunk.
 trait ChunkReader {
-    /// Invalidates everything that refers to interned names and declared types.
+    /// Invalidates all references to interned names and declared types.
     fn reset(&mut self) {}
 
-    /// Returns whether no further chunk is wanted.
+    /// Returns whether the reader wants no further chunk.
     fn is_full(&self) -> bool {
         false
     }
@@ -152,7 +152,7 @@ trait ChunkReader {
     ) -> Result<(), DecodeError>;
 }
 
-/// Reads every message into events, and calls `chunk` with those of each chunk.
+/// Reads every message into events, and calls `chunk` with the events of each chunk.
 struct EventReader<'r, F> {
     decoder: &'r Decoder,
     kept: KeptCaches,
@@ -195,7 +195,7 @@ struct BatchReader<'r> {
     templates: Templates,
     kept: KeptCaches,
     converters: KnownConverters,
-    /// The first message.
+    /// Index of the first message.
     start: usize,
     /// Bytes of rows after which the batch ends.
     max_bytes: usize,
@@ -266,7 +266,7 @@ impl ChunkReader for BatchReader<'_> {
 }
 
 impl Decoder {
-    /// Validates the options; errors about unknown names or types list the allowed ones.
+    /// Validates the options. Errors about unknown names or types list the allowed ones.
     pub fn new(options: Options) -> Result<Self, String> {
         let dialect = match options.dialect.as_str() {
             "auto" => None,
@@ -287,7 +287,7 @@ impl Decoder {
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
         let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
-        // Templates do not know which member says what happened.
+        // Templates do not know which member holds the operation.
         let options = Options {
             templates: options.templates && options.op_column.is_none(),
             ..options
@@ -303,7 +303,8 @@ impl Decoder {
         })
     }
 
-    /// Returns the output's schema. The types of kept columns are given in `kept`, else those of Spark's Kafka source.
+    /// Returns the output's schema. `kept` gives the types of the kept columns; the default is the types of Spark's
+    /// Kafka source.
     pub fn schema(&self, kept: &[(String, DataType)]) -> Result<SchemaRef, String> {
         let mut fields: Vec<FieldRef> = self.fields.iter().cloned().collect();
         for name in &self.options.keep {
@@ -322,7 +323,7 @@ impl Decoder {
         Ok(Arc::new(Schema::new(fields)))
     }
 
-    /// Returns the names of the table's columns; none without a schema.
+    /// Returns the names of the table's columns; empty without a schema.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.plan
             .table
@@ -344,7 +345,7 @@ impl Decoder {
         self.decode_with(values, &Fetched::default())
     }
 
-    /// Decodes messages of which some refer to what the caller fetched.
+    /// Decodes messages, some of which refer to data that the caller fetched.
     pub fn decode_with(
         &self,
         values: &dyn Array,
@@ -354,8 +355,8 @@ impl Decoder {
             .map(|(batch, _)| batch)
     }
 
-    /// Decodes the messages from `start` on, up to the one whose rows reach `max_bytes`, or a few more. Returns their batch, and the
-    /// index of the next message, which is the number of messages at the end.
+    /// Decodes the messages from `start` on, up to the message whose rows reach `max_bytes`, or a few more. Returns
+    /// their batch and the index of the next message. At the end, this index is the number of messages.
     pub fn decode_part(
         &self,
         values: &dyn Array,
@@ -380,8 +381,8 @@ impl Decoder {
         ))
     }
 
-    /// Returns the claim checks of the selected tables, which refer to messages too large for Kafka: the index of each such message,
-    /// and the location of the stored one.
+    /// Returns the claim checks of the selected tables. A claim check refers to a message too large for Kafka. Each
+    /// entry has the index of the message and the location of the stored message.
     pub fn claim_checks(&self, values: &dyn Array) -> Result<Vec<(usize, String)>, DecodeError> {
         let mut found = Vec::new();
         let schemas = SchemaSnapshot::default();
@@ -409,7 +410,7 @@ impl Decoder {
             .passes(database.unwrap_or_default(), table.unwrap_or_default())
     }
 
-    /// Returns the ids of the schemas that messages or their keys refer to and that are not known, in their order.
+    /// Returns the ids of unknown schemas that messages or their keys refer to, in message order.
     pub fn unknown_schemas(&self, values: &dyn Array) -> Result<Vec<u32>, DecodeError> {
         if self.dialect.is_some_and(|dialect| !has_schemas(dialect)) {
             return Ok(Vec::new());
@@ -419,7 +420,7 @@ impl Decoder {
         let (mut seen, mut unknown) = (HashSet::new(), Vec::new());
         for (index, message) in input.messages.iter().enumerate() {
             let id = message.and_then(|message| self.schema_id(message));
-            // A key may be a delete of TiCDC's.
+            // The key of an empty message may be a delete by TiCDC.
             let is_deleted = message.is_none_or(<[u8]>::is_empty);
             let of_key = input
                 .key(index)
@@ -434,7 +435,7 @@ impl Decoder {
         Ok(unknown)
     }
 
-    /// Returns the id of the schema that a message refers to, if it is one of Debezium's in Avro.
+    /// Returns the id of the schema that a message refers to, if the message is in debezium-avro or ticdc-avro.
     fn schema_id(&self, message: &[u8]) -> Option<u32> {
         let payload = match self.options.compression {
             Compression::Auto | Compression::None => Payload::Bytes(Cow::Borrowed(message)),
@@ -445,9 +446,10 @@ impl Decoder {
         (self.dialect.is_some() || is_own()).then_some(id)
     }
 
-    /// Adds the schema of an id, unless it is known. A schema that cannot be used is an error of the messages that refer to it.
+    /// Adds the schema of an id, unless the id is known. An unusable schema is an error of the messages that refer to
+    /// it.
     pub fn add_schema(&self, id: u32, text: &str, references: &[String]) {
-        // The reason is kept with the id.
+        // The schema cache keeps the reason with the id.
         let _ = self
             .dialect_options
             .writer_schemas
@@ -487,7 +489,8 @@ impl Decoder {
             .transpose()?;
         let offset = columns.column_by_name("offset");
         let offsets = offset.and_then(|offsets| offsets.as_primitive_opt::<Int64Type>());
-        // Without them changes would be ordered within their batch only. A list of no values has the type Null.
+        // Without Kafka offsets, changes would be ordered within their batch only. A list without values has the type
+        // Null.
         let found = offset
             .map(|offset| offset.data_type())
             .filter(|found| **found != DataType::Null);
@@ -507,7 +510,7 @@ impl Decoder {
                 .filter(|(_, valid)| !valid)
                 .for_each(|(message, _)| *message = None);
         }
-        // An absent column is an error of the output.
+        // An absent column is an error only when the output is assembled.
         let kept = self
             .options
             .keep
@@ -549,7 +552,8 @@ impl Decoder {
         Ok((reader.batch.finish(end.saturating_sub(start))?, end))
     }
 
-    /// Reads the messages from `start` on, chunk by chunk, until the reader is full. Returns the index of the next message.
+    /// Reads the messages from `start` on, chunk by chunk, until the reader is full. Returns the index of the next
+    /// message.
     fn read_from(
         &self,
         start: usize,
@@ -660,7 +664,7 @@ impl Decoder {
         for (index, message) in input.messages.iter().enumerate().skip(at) {
             let payload = match (input.unread.get(&index), message) {
                 (Some(why), _) => unread(why),
-                // A message without bytes says as much as null.
+                // Treat a message without bytes like null.
                 (_, None) => Payload::Tombstone,
                 (_, Some([])) if self.dialect.is_none() => Payload::Empty,
                 (_, Some([])) if !self.is_keyed() => Payload::Tombstone,
@@ -681,7 +685,7 @@ impl Decoder {
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
-        // Only JSON is distinguishable from compressed bytes: the other formats may begin with any byte.
+        // Only JSON is distinguishable from compressed bytes. The other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| {
             self.dialect
                 .is_some_and(|dialect| dialect.wire != Wire::Json)
@@ -702,7 +706,7 @@ impl Decoder {
     }
 
     /// Returns whether messages may be files in which TiCDC stored them. A row without an envelope may have the same
-    /// members.
+    /// members as such a file.
     fn may_be_stored(&self) -> bool {
         self.dialect
             .map_or(!self.dialect_options.unwrapped, |dialect| {
@@ -743,7 +747,8 @@ impl Decoder {
             .ok()
     }
 
-    /// Reads a record without a value, whose key may be a delete of TiCDC's or of a row without an envelope. Returns whether it is one.
+    /// Reads a record without a value. Its key may be a delete by TiCDC or the key of a row without an envelope.
+    /// Returns whether it is.
     fn read_key<'a>(
         &self,
         key: Option<&'a [u8]>,
@@ -775,8 +780,8 @@ impl Decoder {
         read_key(key, is_named, &self.dialect_options, events, caches)
     }
 
-    /// Returns whether a key says which row a record without a value deletes, as the user says that messages are rows
-    /// without an envelope.
+    /// Returns whether a JSON key names the row that a record without a value deletes. The option `unwrapped` must be
+    /// set.
     fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
         let is_json = |dialect: &Dialect| {
             dialect.name == DEBEZIUM_JSON.name
@@ -786,7 +791,7 @@ impl Decoder {
             && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
     }
 
-    /// The same for a key in Avro.
+    /// Returns whether an Avro key names the row that a record without a value deletes.
     fn is_avro_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
         let is_detected = || is_avro(key, caches) && !is_tidb(key, caches);
         let is_named =
@@ -948,7 +953,7 @@ pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
     }
 }
 
-/// Arrow's C interface has no names with U+0000, nor has MySQL.
+/// Refuses names with U+0000, which neither Arrow's C interface nor MySQL allows.
 fn check_no_nul(table: Option<&Fields>) -> Result<(), String> {
     let table = Schema::new(table.cloned().unwrap_or_else(Fields::empty));
     match table

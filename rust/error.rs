@@ -42,7 +42,7 @@ pub struct Error {
     pub message: String,
     /// The dialect that read the message.
     pub dialect: &'static str,
-    /// The table's column, if the error is of one.
+    /// The table's column, if the error concerns one.
     pub column: Option<String>,
     /// Byte offset in the (expanded) message, if known.
     pub byte: Option<usize>,
@@ -89,7 +89,7 @@ impl Fault {
         self
     }
 
-    /// Shifts the offset from the part of the message that was read, which begins at `start`, to the message.
+    /// Shifts the offset: from the part of the message that was read, which begins at `start`, to the whole message.
     pub fn shifted(mut self, start: usize) -> Self {
         self.0.byte = self.0.byte.map(|byte| byte + start);
         self
@@ -151,7 +151,7 @@ impl Fault {
     }
 }
 
-/// Limits of the texts of an error, in characters: names and values in a message may be as long as the message.
+/// Limits of an error's texts, in characters. Names and values in a message may be as long as the message.
 const MAX_FIELD: usize = 200;
 pub(crate) const MAX_TEXT: usize = 1000;
 
@@ -163,7 +163,7 @@ pub(crate) fn shortened(text: &str, max_chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// Quotes a text for an error, truncated.
+/// Quotes a text for an error, and truncates it.
 pub(crate) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     match truncated(text, MAX_CHARS) {
@@ -172,7 +172,7 @@ pub(crate) fn excerpt(text: &str) -> String {
     }
 }
 
-/// Returns the first characters of a text that is longer.
+/// Returns the first characters of a text, if the text is longer.
 fn truncated(text: &str, max_chars: usize) -> Option<&str> {
     text.char_indices()
         .nth(max_chars)

@@ -57,7 +57,7 @@ named_enum! {
 }
 
 impl Op {
-    /// The operation of a statement whose message does not say which it is.
+    /// Returns the operation of a statement whose message does not name it.
     pub(crate) fn of_statement(sql: &str) -> Op {
         let word = first_word(sql);
         let is = |other: &str| word.eq_ignore_ascii_case(other);
@@ -75,12 +75,12 @@ impl Op {
     }
 }
 
-/// How a dialect encodes MySQL's values: data, not code. Each dialect has its own.
+/// A dialect's encoding of MySQL's values, as data instead of code. Each dialect has its own.
 #[derive(Debug)]
 pub(crate) struct Quirks {
     /// The dialect's name, for `source.dialect` and for errors.
     pub dialect: &'static str,
-    /// True if declared types are the DDL's own text, where `bit` means `bit(1)`. Otherwise lengths may be left out.
+    /// True if declared types are the DDL's own text, where `bit` means `bit(1)`. Otherwise a type may lack its length.
     pub declares_lengths: bool,
     /// The format of values.
     pub format: ValueFormat,
@@ -91,21 +91,22 @@ pub(crate) struct Quirks {
 /// The format in which a dialect writes values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueFormat {
-    /// As MySQL prints them. Binary is text whose characters U+0000 to U+00FF are the bytes.
+    /// As MySQL prints them. Binary values are text whose characters U+0000 to U+00FF are the bytes.
     Text,
     /// As text, with enums and sets by their labels.
     TextAndLabels,
-    /// As Kafka Connect does: epochs, base64, structs. The schema part says which; without it, the connector's settings do.
+    /// In Kafka Connect's encodings: epochs, base64, structs. The schema part declares them; without it, the
+    /// connector's settings do.
     Connect,
     /// As text, with binary in base64.
     Base64,
-    /// As text, with binary in base64 and JSON columns as JSON: their strings have lost their quotes.
+    /// As text, with binary in base64 and JSON columns as JSON. JSON strings have lost their quotes.
     Base64AndJson,
     /// As text, with binary in base64. Enums, sets and bits are numbers in text.
     Base64AndNumbers,
-    /// As text, with binary in hexadecimal digits, which may follow `0x`.
+    /// As text, with binary in hexadecimal digits. `0x` may precede the digits.
     Hex,
-    /// As text, with binary as bytes. Enums, sets and bits are numbers, also in text.
+    /// As text, with binary as bytes. Enums, sets and bits are numbers or text of numbers.
     BytesAndNumbers,
     /// Each value carries its own type: text, bytes, a number or a time.
     Typed,
@@ -124,7 +125,7 @@ impl ValueFormat {
     }
 }
 
-/// The envelope of a message: what it says of itself and of all its rows.
+/// The envelope of a message: its data about itself and about all its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope<'a> {
     pub quirks: &'static Quirks,
@@ -148,8 +149,8 @@ pub(crate) struct Envelope<'a> {
     pub source: Source<'a>,
 }
 
-/// Where and when a change happened: the part of the envelope that differs between messages of a table. A dialect that lacks a
-/// field leaves it `None`.
+/// Place and time of a change: the part of the envelope that differs between messages of a table. A field is `None` if
+/// the dialect lacks it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Source<'a> {
     pub operation: Option<Cow<'a, str>>,
@@ -166,11 +167,11 @@ pub(crate) struct Source<'a> {
     pub watermark_ts: Option<i64>,
 }
 
-/// The years 1 to 9999, which are those of Python and of Spark, in microseconds since 1970.
+/// The years 1 to 9999, in microseconds since 1970. Python and Spark have the same range.
 const CALENDAR: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 
 impl Source<'_> {
-    /// Returns whether it has a place in a log of the database, as few dialects write it.
+    /// Returns whether it has a place in a log of the database. Few dialects write one.
     pub fn has_log(&self) -> bool {
         let Source {
             file,
@@ -187,7 +188,7 @@ impl Source<'_> {
             || watermark_ts.is_some()
     }
 
-    /// Returns whether readers have a date for the times.
+    /// Returns whether readers can represent the times as dates.
     #[inline]
     pub fn has_times_in_calendar(&self) -> bool {
         [self.event_time, self.produced_time]
@@ -220,7 +221,7 @@ impl Source<'_> {
 }
 
 impl Envelope<'_> {
-    /// An envelope with no field set.
+    /// Returns an envelope with no field set.
     #[inline(always)]
     pub fn empty(quirks: &'static Quirks) -> Self {
         Envelope {
@@ -242,8 +243,8 @@ impl Envelope<'_> {
         }
     }
 
-    /// An owned copy of what other messages of the table share: all fields but the source and the key, whose names belong to
-    /// the chunk.
+    /// Returns an owned copy of the fields that other messages of the table share: all but the source and the key. The
+    /// key's names belong to the chunk.
     pub fn shared(&self) -> Envelope<'static> {
         let owned =
             |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
@@ -268,18 +269,18 @@ impl Envelope<'_> {
 /// The cells of one row image, within [`Events::cells`].
 pub(crate) type Cells = Range<usize>;
 
-/// A row image: its own cells, merged onto those of a base image. Of a duplicate name, the later cell counts.
+/// A row image: its own cells, merged onto the cells of a base image. The later cell of a duplicate name counts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
     pub base: Cells,
     pub own: Cells,
-    /// True if its dialect knows that the cells are those of the table's first columns, one for each and in their
+    /// True if the dialect knows that the cells belong to the table's first columns, one cell per column, in their
     /// order.
     pub is_in_order: bool,
 }
 
 impl Image {
-    /// A complete image.
+    /// Returns a complete image.
     pub fn whole(cells: Cells) -> Self {
         Image {
             base: cells,
@@ -288,7 +289,7 @@ impl Image {
         }
     }
 
-    /// A complete image whose cells may be known to be in the columns' order.
+    /// Returns a complete image whose cells may be known to be in the columns' order.
     pub fn ordered(cells: Cells, is_in_order: bool) -> Self {
         Image {
             is_in_order,
@@ -296,8 +297,8 @@ impl Image {
         }
     }
 
-    /// The image before an update or delete: `old` merged onto `data`. A column in `old`, even a null one, has its value from
-    /// before; a column that `old` lacks did not change.
+    /// Returns the image before an update or delete: `old` merged onto `data`. `old` has the earlier value of a column,
+    /// which may be null. A column that `old` lacks did not change.
     pub fn merged(data: Cells, old: Cells) -> Self {
         Image {
             base: data,
@@ -315,17 +316,17 @@ pub(crate) struct Row {
     pub message: usize,
     /// The dialect of the message, for errors.
     pub dialect: &'static str,
-    /// Index in [`Events::envelopes`]; none for a message that could not be read.
+    /// Index in [`Events::envelopes`]; `None` if the message could not be read.
     pub envelope: Option<usize>,
     /// Index of this change in its message.
     pub index: usize,
     pub before: Option<Image>,
     pub after: Option<Image>,
-    /// Why the message could not be read.
+    /// Reason why the message could not be read.
     pub fault: Option<Fault>,
 }
 
-/// What the decoder needs, so that dialects skip the rest.
+/// Parts of the messages that the decoder needs. Dialects skip the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
     /// Cells of columns outside the schema.
@@ -342,7 +343,7 @@ pub(crate) struct Needs {
     pub source: bool,
 }
 
-/// The fault of a message with more rows than its received bytes allow.
+/// Returns the fault of a message with more rows than its received bytes allow.
 #[cold]
 fn too_many_rows(max_rows: usize) -> Fault {
     Fault::new(
@@ -353,7 +354,7 @@ fn too_many_rows(max_rows: usize) -> Fault {
     )
 }
 
-/// How many tables can alternate before repeated blocks are parsed again.
+/// Number of tables that can alternate before repeated blocks are parsed again.
 const REPEATS: usize = 64;
 
 /// The change events of some messages, in order.
@@ -367,30 +368,30 @@ pub(crate) struct Events<'a, 's, 'k> {
     dialect: &'static str,
     requested: &'static str,
     pub cells: Vec<(NameId, Value<'a>)>,
-    /// Row images of the current message; none where it has null.
+    /// Row images of the current message; `None` for null.
     pub images: Vec<Option<Cells>>,
     pub names: Vec<NameId>,
     pub envelopes: Vec<Envelope<'a>>,
     /// Sources of the messages that a template read.
     pub sources: Vec<Source<'a>>,
     pub rows: Vec<Row>,
-    /// Memory for values that are decoded from the message, such as text of another charset.
+    /// Memory for values that are decoded from the message, for example text in another charset.
     pub arena: &'a Bump,
-    /// The last object of JDBC types, by the last column name of the row.
+    /// The last object of JDBC types, by the index of the row's last column name.
     repeats: [&'a str; REPEATS],
     /// The last list of names.
     last_names: (&'a str, Option<Range<usize>>),
     /// Index of the current message in the input.
     pub message: usize,
     first_row: usize,
-    /// The number of rows that the current message may have, and whether it has more.
+    /// Number of rows that the current message may have, and whether it has more.
     max_rows: usize,
     has_too_many_rows: bool,
-    /// Where the cells of the current record begin, of which a message may have several.
+    /// Index of the current record's first cell. A message may have several records.
     first_cell: usize,
 }
 
-/// How many items a chunk of messages had: an estimate for the next one.
+/// Numbers of items in a chunk of messages: an estimate for the next chunk.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Capacity {
     cells: usize,
@@ -444,7 +445,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// The sizes of this chunk plus a quarter, because a list that grows is copied.
+    /// Returns the sizes of this chunk plus a quarter, because a list that grows is copied.
     pub fn capacity(&self) -> Capacity {
         let roomy = |length: usize| length + length / 4;
         Capacity {
@@ -456,13 +457,13 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// An object or null, which is usually the same for the same columns.
+    /// Reads an object or null. The same columns usually have the same object.
     pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<&'a str>> {
         let hint = self.last_key() % REPEATS;
         cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
     }
 
-    /// Declared types: an object of names and types, or null.
+    /// Reads declared types: an object of names and types, or null.
     pub fn read_types(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<usize>> {
         if !self.needs.types || cursor.peek() != Some(b'{') {
             return self.read_repeated(cursor).map(|_| None);
@@ -471,7 +472,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.types.read(cursor, self.keys, hint).map(Some)
     }
 
-    /// The cells of one part of a row image.
+    /// Returns the cells of one part of a row image.
     #[inline]
     #[allow(
         clippy::indexing_slicing,
@@ -482,7 +483,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         &self.cells[cells.clone()]
     }
 
-    /// The names that `old` has and `data` lacks.
+    /// Returns the names that `old` has and `data` lacks.
     pub fn lacking(&self, data: &Cells, old: &Cells) -> Vec<NameId> {
         let names = |cells| self.cells_of(cells).iter().map(|(key, _)| *key);
         // Producers write both in the table's order.
@@ -494,7 +495,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         names(old).filter(|key| !known.contains(key)).collect()
     }
 
-    /// The envelope of a row; none if its message could not be read.
+    /// Returns the envelope of a row; `None` if its message could not be read.
     #[inline]
     #[allow(
         clippy::indexing_slicing,
@@ -508,7 +509,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         row.envelope.map(|envelope| &self.envelopes[envelope])
     }
 
-    /// The names of an envelope's primary key.
+    /// Returns the names of an envelope's primary key.
     #[allow(
         clippy::indexing_slicing,
         reason = "names are only appended while the events exist, so their ranges stay valid"
@@ -517,7 +518,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         envelope.primary_key.clone().map(|names| &self.names[names])
     }
 
-    /// The record's last column name: rows of a table end with the same one.
+    /// Returns the index of the record's last column name. All rows of a table end with the same name.
     fn last_key(&self) -> usize {
         self.cells
             .get(self.first_cell..)
@@ -525,7 +526,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             .map_or(0, |(key, _)| key.index())
     }
 
-    /// An array of names without duplicates, or null. An empty array counts as null.
+    /// Reads an array of names without duplicates, or null. An empty array counts as null.
     pub fn read_names(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Range<usize>>> {
         match cursor.peek() {
             Some(b'n') => return cursor.null().map(|()| None),
@@ -554,7 +555,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(names)
     }
 
-    /// The same names, as a dialect changes them.
+    /// Adds a changed copy of the names.
     pub fn renamed(
         &mut self,
         names: Range<usize>,
@@ -571,7 +572,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         first..self.names.len()
     }
 
-    /// Row images as a range of [`Events::images`]: an array of objects, one object, or null.
+    /// Reads row images as a range of [`Events::images`]: an array of objects, one object, or null.
     pub fn read_images(&mut self, cursor: &mut Cursor<'a>) -> Result<Range<usize>> {
         let start = self.images.len();
         match cursor.peek() {
@@ -589,7 +590,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     }
 
     fn read_image(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        // The images of a message, before and after, are read before its rows are known.
+        // A message's before and after images are read before the number of its rows is known.
         if self.images.len() / 2 > self.max_rows {
             return Err(too_many_rows(self.max_rows));
         }
@@ -607,7 +608,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         Ok(())
     }
 
-    /// The cells of a row image of the current message; none where it is null.
+    /// Returns the cells of a row image of the current message; `None` if it is null.
     pub fn image(&self, images: &Range<usize>, row: usize) -> Option<Cells> {
         self.images.get(images.clone())?.get(row)?.clone()
     }
@@ -625,7 +626,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// Begins the message with this index in the input, which may have `max_rows` rows.
+    /// Begins the message with this index in the input. It may have `max_rows` rows.
     pub fn begin(&mut self, message: usize, max_rows: usize) {
         (self.max_rows, self.has_too_many_rows) = (max_rows, false);
         self.message = message;
@@ -643,14 +644,14 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     ///
     /// # Errors
     ///
-    /// A time of its source is outside of the calendar.
+    /// Fails if a time of its source is outside of the calendar.
     pub fn envelope(&mut self, envelope: Envelope<'a>) -> Result<usize> {
         envelope.source.check_times()?;
         self.envelopes.push(envelope);
         Ok(self.envelopes.len() - 1)
     }
 
-    /// Adds an envelope with no field set, which is made in place: a copy of it costs as much as its fields.
+    /// Adds an envelope with no field set. It is made in place, because a copy costs as much as filling the fields.
     #[inline]
     pub fn new_envelope(&mut self, quirks: &'static Quirks) -> Option<&mut Envelope<'a>> {
         self.envelopes
@@ -662,7 +663,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
     ///
     /// # Errors
     ///
-    /// As [`Events::envelope`].
+    /// Fails like [`Events::envelope`].
     #[inline]
     pub fn last_envelope(&self) -> Result<usize> {
         self.envelopes
@@ -726,7 +727,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         self.needs.every_cell || self.needs.images && self.keys.column(key).is_some()
     }
 
-    /// Reads the JSON object of a row image; cells that are not needed are skipped.
+    /// Reads the JSON object of a row image. Skips cells that are not needed.
     #[inline]
     pub fn read_cells(&mut self, cursor: &mut Cursor<'a>) -> Result<Cells> {
         let start = self.cells.len();

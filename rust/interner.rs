@@ -1,7 +1,7 @@
 //! Interner of column names.
 //!
-//! The rows of a table repeat the same names in the same order. So each name remembers its last successor, and reading a row
-//! compares the text with that name instead of scanning, decoding and hashing it.
+//! The rows of a table repeat the same names in the same order. So each name remembers its last successor. A reader
+//! compares the text with this successor instead of scanning, decoding and hashing it.
 
 use hashbrown::HashMap;
 
@@ -23,21 +23,22 @@ impl NameId {
 }
 
 struct Key {
-    /// The key in JSON, `"name":`; none of a name that is never predicted.
+    /// The key in JSON, `"name":`; `None` if the name is never predicted.
     quoted: Option<Box<str>>,
-    /// Its first 16 bytes and their mask: one comparison instead of a call. No bytes match those of a name that is never predicted.
+    /// First 16 bytes of the key and their mask: one comparison instead of a call. The head of a never predicted name
+    /// matches no bytes.
     head: u128,
     mask: u128,
-    /// The name itself.
+    /// The name.
     name: Box<str>,
-    /// Index of the requested column with this name, or of a struct's member.
+    /// Index of the requested column, or of the struct's member, with this name.
     column: Option<u32>,
     /// The last two successors: a name may occur in two kinds of objects.
     next: NameId,
     other: NameId,
 }
 
-/// Interner of column names. It is reset between two chunks of messages once it has more than [`Interner::MOST`] names.
+/// Interner of column names. It is reset between two chunks of messages if it has more than [`Interner::MOST`] names.
 pub(crate) struct Interner<'s> {
     known: KnownNames<'s>,
     quoting: Quoting,
@@ -47,13 +48,14 @@ pub(crate) struct Interner<'s> {
     /// By the raw JSON characters: differently escaped spellings of a name share its id.
     ids: HashMap<Box<str>, NameId>,
     by_name: HashMap<Box<str>, NameId>,
-    /// Direct-mapped cache by [`fingerprint`]: names in any order are nearly as fast as in the predicted one.
+    /// Direct-mapped cache by [`fingerprint`]. With it, names in any order are nearly as fast as in the predicted
+    /// order.
     near: [NameId; NEAR],
 }
 
 const NEAR: usize = 256;
 
-/// The names that have an index of their own.
+/// Names that have an index of their own.
 #[derive(Clone, Copy)]
 enum KnownNames<'s> {
     /// The requested columns.
@@ -91,7 +93,7 @@ pub(crate) fn fingerprint(name: &[u8]) -> usize {
 pub(crate) enum Quoting {
     /// Names are not quoted.
     None,
-    /// Names may keep SQL's backticks: around them, and doubled within (canal).
+    /// Names may keep SQL's backticks: around a name, and doubled within it (canal).
     Backticks,
 }
 
@@ -116,7 +118,7 @@ pub(crate) struct ColumnNames {
     case_sensitive: bool,
 }
 
-/// A column's name as it is compared with others.
+/// Returns a column's name in the form in which names are compared.
 pub(crate) fn folded(name: &str, case_sensitive: bool) -> String {
     if case_sensitive {
         name.to_owned()
@@ -126,7 +128,7 @@ pub(crate) fn folded(name: &str, case_sensitive: bool) -> String {
 }
 
 impl ColumnNames {
-    /// Fails with the first duplicate name.
+    /// Returns the columns by name. Fails with the first duplicate name.
     pub fn new<'n>(
         names: impl IntoIterator<Item = &'n str>,
         case_sensitive: bool,
@@ -147,7 +149,8 @@ impl ColumnNames {
         Ok(columns)
     }
 
-    /// Adds other names of columns. Fails with one that is a column's own name, or given twice, or whose column is not there.
+    /// Adds other names of columns. Fails if the other name is a column's own name, if it is given twice, or if its
+    /// column does not exist.
     pub fn add_aliases(&mut self, aliases: &[(String, String)]) -> Result<(), String> {
         for (alias, name) in aliases {
             let index = self
@@ -193,7 +196,7 @@ impl Key {
         quoted.len() == raw.len() + 3 && quoted.get(1..raw.len() + 1) == Some(raw.as_bytes())
     }
 
-    /// Returns whether this is the name, which means the same in every quoting.
+    /// Returns whether this is the name, and the name means the same in every quoting.
     #[inline]
     fn is_named(&self, name: &str) -> bool {
         *self.name == *name && self.quoted.is_some()
@@ -217,7 +220,7 @@ impl Key {
     }
 }
 
-/// The first 16 bytes of a text, and the mask of those that it has.
+/// Returns the first 16 bytes of a text, and the mask of the bytes that the text has.
 fn head_and_mask(text: &str) -> (u128, u128) {
     let mut head = [0; 16];
     let length = text.len().min(16);
@@ -233,7 +236,7 @@ fn head_and_mask(text: &str) -> (u128, u128) {
 }
 
 impl<'s> Interner<'s> {
-    /// Limit of interned names: far more than the tables of a topic have, so only generated names reach it.
+    /// Maximum number of interned names. The tables of a topic have far fewer, so only generated names reach it.
     pub const MOST: usize = 1 << 16;
 
     pub fn new(columns: &'s ColumnNames) -> Self {
@@ -255,14 +258,14 @@ impl<'s> Interner<'s> {
         keys
     }
 
-    /// Sets the quoting of the names that are read next. Returns whether it is another than before.
+    /// Sets the quoting of the names that are read next. Returns whether it differs from the previous quoting.
     #[inline]
     pub fn set_quoting(&mut self, quoting: Quoting) -> bool {
         self.has_unquoted = false;
         std::mem::replace(&mut self.quoting, quoting) != quoting
     }
 
-    /// Resets the interner if it has too many names, and returns whether it did: earlier ids are invalid then.
+    /// Resets the interner if it has too many names. Returns whether it did; earlier ids are then invalid.
     pub fn trim(&mut self) -> bool {
         let too_many = self.keys.len() > Self::MOST;
         if too_many {
@@ -415,7 +418,7 @@ impl<'s> Interner<'s> {
 
     fn push(&mut self, quoted: String, name: &str) -> NameId {
         let id = NameId(self.keys.len() as u32);
-        // What a name with a backtick means depends on the message's quoting, so it is never predicted.
+        // The meaning of a name with a backtick depends on the message's quoting, so such a name is never predicted.
         let quoted = (!name.contains('`')).then(|| quoted + ":");
         self.keys
             .push(Key::new(quoted, name.into(), self.known.find(name)));
@@ -440,14 +443,13 @@ impl<'s> Interner<'s> {
     }
 }
 
-/// Names of the members of structs that messages are read into, with the order in which messages have them: an interner for
-/// each struct.
+/// Member names of the structs that messages are read into, in message order: an interner for each struct.
 #[derive(Default)]
 pub(crate) struct MemberNames(Vec<(&'static [&'static str], Interner<'static>)>);
 
 impl MemberNames {
-    /// The index of the struct with these members. Structs are distinguished by where their list is stored, which is faster than
-    /// by its names.
+    /// Returns the index of the struct with these members. It compares the addresses of the lists, which is faster than
+    /// to compare the names.
     #[inline]
     pub fn index(&mut self, members: &'static [&'static str]) -> usize {
         match self
@@ -467,13 +469,13 @@ impl MemberNames {
         self.0.len() - 1
     }
 
-    /// The names of the struct with this index.
+    /// Returns the names of the struct with this index.
     #[inline]
     pub fn get(&mut self, index: usize) -> Option<&mut Interner<'static>> {
         self.0.get_mut(index).map(|(_, names)| names)
     }
 
-    /// Forgets the names of each struct that has met too many.
+    /// Forgets the names of each struct that has met too many names.
     pub fn trim(&mut self) {
         for (_, names) in &mut self.0 {
             names.trim();

@@ -2,16 +2,16 @@
 //!
 //! Data flows one way, through the modules in this order:
 //!
-//! - [`wire`]: how bytes are encoded (JSON, protobuf, Avro, compression). It knows no vendor.
-//! - [`dialect`]: what one vendor's envelope means. A dialect turns a message into change events.
-//! - [`template`]: the fast path, which compares a message with an earlier one of its table instead of parsing it.
-//! - [`event`]: the change event, which all dialects produce, and [`value`], a value of its row images.
-//! - [`mysql`]: declared types, and how MySQL's text becomes a number, a date or bytes.
+//! - [`wire`]: encodings of bytes (JSON, protobuf, Avro, compression). It knows no vendor.
+//! - [`dialect`]: the vendors' envelopes. A dialect turns a message into change events.
+//! - [`template`]: the fast path. It compares a message with an earlier one of the same table instead of parsing it.
+//! - [`event`]: the change event, which all dialects produce, and [`value`], a value of a row image.
+//! - [`mysql`]: declared types, and the conversion of MySQL's text to numbers, dates and bytes.
 //! - [`connect`]: Kafka Connect's encodings of MySQL's values.
-//! - [`columns`]: values to Arrow arrays, one file for each family of types.
+//! - [`columns`]: conversion of values to Arrow arrays, one file per family of types.
 //! - [`output`]: row images and envelope columns to a record batch.
 //! - [`decoder`]: options in, record batches out.
-//! - [`order`]: which of two changes is newer, for tables that are maintained from them.
+//! - [`order`]: order of changes, to find the newer of two, for tables that are maintained from changes.
 //!
 //! ```
 //! use arrow_array::{BinaryArray, cast::AsArray};

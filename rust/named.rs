@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// An enum with the name of each variant: the one place that lists both.
+/// Defines an enum with the name of each variant. Only this macro lists both.
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $Enum:ident { $($(#[$attribute:meta])* $Variant:ident = $name:literal,)* }) => {
         $(#[$meta])*
@@ -18,7 +18,7 @@ macro_rules! named_enum {
             /// Every variant with its name.
             pub const NAMES: &'static [(&'static str, $Enum)] = &[$(($name, $Enum::$Variant)),*];
 
-            /// The name of the variant.
+            /// Returns the name of the variant.
             pub fn name(self) -> &'static str {
                 match self {
                     $($Enum::$Variant => $name,)*
@@ -36,7 +36,7 @@ macro_rules! named_enum {
 
 pub(crate) use named_enum;
 
-/// The value of a name, or an error that lists the names.
+/// Returns the value of a name, or an error that lists the names.
 pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String> {
     let found = names
         .iter()
@@ -45,7 +45,7 @@ pub(crate) fn find<T: Copy>(name: &str, names: &[(&str, T)]) -> Result<T, String
     found.ok_or_else(|| unknown(name, names.iter().map(|(allowed, _)| *allowed)))
 }
 
-/// The text of an error about an unknown name: the one that was probably meant, and all that are allowed.
+/// Returns the text of an error about an unknown name: the name that was probably meant, and all allowed names.
 pub(crate) fn unknown<'a>(name: &str, allowed: impl Iterator<Item = &'a str>) -> String {
     let allowed: Vec<_> = allowed.collect();
     let meant = nearest(name, &allowed)
@@ -57,7 +57,7 @@ pub(crate) fn unknown<'a>(name: &str, allowed: impl Iterator<Item = &'a str>) ->
     )
 }
 
-/// The name that was probably meant. Case does not matter, and the beginning of a name counts more than its end.
+/// Returns the name that was probably meant. Ignores case. The beginning of a name counts more than its end.
 pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
     const LEAST: f64 = 0.8;
     let name: String = name
@@ -75,10 +75,10 @@ pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
         .map(|(_, allowed)| allowed)
 }
 
-/// Comparing takes time that grows with the square of the length.
+/// Longest compared name, in characters: the time of a comparison grows with the square of the length.
 const MAX_COMPARED: usize = 100;
 
-/// The value of a name that is deserialized.
+/// Deserializes a name into its value.
 pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     names: &[(&str, T)],
@@ -87,7 +87,7 @@ pub(crate) fn deserialize<'de, T: Copy, D: Deserializer<'de>>(
     find(&name, names).map_err(D::Error::custom)
 }
 
-/// Deserializes a sequence of names. A single text is an error: it would be read as a sequence of its characters.
+/// Deserializes a sequence of names. Refuses a single text, which serde would read as a sequence of its characters.
 pub(crate) fn sequence<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {

@@ -67,10 +67,10 @@ pub struct Options {
     pub table: Option<String>,
     /// Layout of the output.
     pub layout: Layout,
-    /// Envelope columns of the output, in this order; by default those of the layout.
+    /// Envelope columns of the output, in this order; by default the layout's columns.
     #[serde(deserialize_with = "named::sequence")]
     pub fields: Option<Vec<String>>,
-    /// Name of one struct column for the table's columns, in the layouts that have them at top level.
+    /// Name of one struct column for the table's columns, in the layouts that have the columns at top level.
     pub row_column: Option<String>,
     /// Input columns that are copied to the output rows.
     #[serde(deserialize_with = "names")]
@@ -92,43 +92,43 @@ pub struct Options {
     pub compression: Compression,
     /// True if column names match case-sensitively.
     pub case_sensitive: bool,
-    /// Other names of columns in messages, such as former ones: each with its column of the schema.
+    /// Other names of columns in messages, such as earlier names, each with its column of the schema.
     #[serde(deserialize_with = "by_column")]
     pub aliases: Vec<(String, String)>,
-    /// True if a schema column missing from a message is an error.
+    /// True if it is an error when a message lacks a column of the schema.
     #[serde(rename = "missing", deserialize_with = "missing")]
     pub missing_is_error: bool,
     /// True if JSON strings may contain control characters.
     pub lenient: bool,
-    /// Bytes of output that a message's rows may take for each byte of the message.
+    /// Maximum size of a message's rows in the output, in bytes per byte of the message.
     pub max_expansion: usize,
-    /// MySQL types of columns: they outrank those that messages declare.
+    /// MySQL types of columns. They take precedence over the types that messages declare.
     #[serde(deserialize_with = "by_column")]
     pub column_types: Vec<(String, String)>,
     /// Debezium's `decimal.handling.mode`.
     pub decimal_handling_mode: Option<String>,
     /// Debezium's `time.precision.mode`.
     pub time_precision_mode: Option<String>,
-    /// How bytes are written as text: Debezium's `binary.handling.mode`, for every JSON dialect.
+    /// Encoding of bytes as text: Debezium's `binary.handling.mode`, for every JSON dialect.
     pub binary_handling_mode: Option<String>,
     /// Debezium's `bigint.unsigned.handling.mode`.
     pub bigint_unsigned_handling_mode: Option<String>,
-    /// True if messages are rows without an envelope, as Debezium's `ExtractNewRecordState` writes them by default.
+    /// True if messages are rows without an envelope, the default output of Debezium's `ExtractNewRecordState`.
     pub unwrapped: bool,
-    /// The member of such rows that says what happened: its name, or `outer.inner`. Messages are rows then.
+    /// Member of such rows that holds the operation: its name, or `outer.inner`. If set, messages are rows.
     pub op_column: Option<String>,
-    /// Writer schema of DTS's Avro records as JSON text, if it is none of the published ones.
+    /// Writer schema of DTS's Avro records as JSON text, if it is not a published one.
     pub writer_schema: Option<String>,
     /// True if the caller fetches schemas from a registry.
     pub schema_registry: bool,
-    /// Writer schemas of Debezium's Avro messages by their ids: JSON text, and that of the schemas it refers to.
+    /// Writer schemas of Debezium's Avro messages by id: the JSON text, and the texts of the schemas that it refers to.
     #[serde(deserialize_with = "schemas")]
     pub writer_schemas: Vec<WriterSchemaText>,
-    /// Schemas of tables in TiCDC's simple protocol as JSON texts, as its BOOTSTRAP and DDL messages have them.
+    /// Schemas of tables in TiCDC's simple protocol as JSON texts, copied from BOOTSTRAP and DDL messages.
     #[serde(deserialize_with = "names")]
     pub table_schemas: Vec<String>,
-    /// True if messages may be decoded by templates of earlier ones. The output does not depend on it; it is turned off
-    /// only to compare both paths.
+    /// True if messages may be decoded by templates of earlier ones. The output does not depend on it. Tests turn it
+    /// off to compare both paths.
     #[serde(skip)]
     pub templates: bool,
 }
@@ -193,7 +193,7 @@ fn missing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error>
     named::deserialize(deserializer, &[("null", false), ("error", true)])
 }
 
-/// Returns the value of a name that is given for an argument.
+/// Returns the value for a name that the user gives as an argument.
 pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) -> Result<T, String> {
     named::find(name, names).map_err(|what| format!("{argument}: {what}"))
 }
@@ -228,7 +228,7 @@ impl Options {
             .transpose()
     }
 
-    /// The options that are set and have an effect on some dialects only.
+    /// Returns the options that are set and have an effect on some dialects only.
     pub(crate) fn of_dialects(&self) -> impl Iterator<Item = &'static str> {
         let set = [
             (
@@ -298,8 +298,8 @@ fn anchored(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, Stri
             .build()
     };
     let wrap = |end: &str| compile(&format!(r"\A(?:{pattern}{end})\z"));
-    // Compiled alone first: an invalid expression must not become valid within the parentheses. A comment at its end, which is
-    // possible in verbose mode only, extends to the next line.
+    // Compile the expression alone first: an invalid expression must not become valid within the parentheses. In
+    // verbose mode, it may end with a comment, which extends to the next line.
     let regex = compile(pattern).and_then(|_| wrap("").or_else(|_| wrap("\n")));
     regex
         .map(Some)

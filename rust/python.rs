@@ -38,7 +38,7 @@ pyo3::create_exception!(
     "A message or value that cannot be decoded."
 );
 
-/// A stored message of a claim check, or why it cannot be read.
+/// A stored message of a claim check, or the reason why it cannot be read.
 #[derive(FromPyObject)]
 enum Stored {
     Message(PyBackedBytes),
@@ -109,8 +109,9 @@ impl PyDecoder {
             guarded(|| self.core.decode_part(values, &fetched, start, max_bytes))
         };
         let decoded = py.detach(|| match decode(values.as_ref()) {
-            // Bytes that another thread writes meanwhile, such as those of a NumPy array, may have been valid text at one
-            // glance and none at the next. A copy does not change: if it fails too, it is an error of the input or of ours.
+            // Another thread may write the bytes meanwhile, for example in a NumPy array. Valid text may then become
+            // invalid between two reads. A copy does not change: if it fails too, the error is in the input or in this
+            // crate.
             failed @ (Err(_) | Ok(Err(CoreError::Input(_)))) => {
                 copied(values.as_ref()).map_or(failed, |copy| decode(copy.as_ref()))
             }
@@ -184,9 +185,10 @@ impl PyDecoder {
     }
 }
 
-/// Calls the core. A panic is a bug, which becomes an ordinary exception: pyo3's own is not an `Exception`, so that it would end a worker.
+/// Calls the core. A panic is a bug, and becomes an ordinary exception: pyo3's own is not an `Exception`, so it would
+/// end a worker.
 fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
-    // No state can be left half changed: the core changes its own only after a call has succeeded.
+    // The core changes its state only after a call has succeeded, so a panic leaves no half-changed state.
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -199,7 +201,7 @@ fn guarded<T>(call: impl FnOnce() -> T) -> PyResult<T> {
     })
 }
 
-/// The text of an error about an unknown argument, from serde's text about the field of a struct.
+/// Returns the text of an error about an unknown argument, from serde's text about a struct's field.
 fn unknown_argument(text: &str) -> String {
     let (name, allowed) = text
         .trim_start_matches("unknown field ")
@@ -220,12 +222,12 @@ fn invalid(py: Python<'_>, error: serde_path_to_error::Error<PythonizeError>) ->
     let path = error.path().to_string();
     let what = error.into_inner();
     let text = match what.to_string() {
-        // The path says no more than the text, which has serde's words for a struct.
+        // The path adds nothing to the text. The text has serde's words for a struct.
         text if text.starts_with("unknown field ") => unknown_argument(&text.replace('`', "")),
         text if path == "." => text,
         text => format!("{path}: {text}"),
     };
-    // A wrong Python type is reported by pythonize or by a serde visitor.
+    // pythonize or a serde visitor reports a wrong Python type.
     let is_type =
         text.contains("invalid type: ") || PyErr::from(what).is_instance_of::<PyTypeError>(py);
     if is_type {
@@ -278,7 +280,7 @@ fn messages(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     )))
 }
 
-/// Copies messages; views share the bytes of their texts.
+/// Copies messages. Views share the bytes of their texts.
 fn copied(values: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let data = values.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
@@ -290,7 +292,7 @@ fn copied(values: &dyn Array) -> Result<ArrayRef, ArrowError> {
 fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let py = values.py();
     let pyarrow = py.import("pyarrow")?;
-    // Arrow has no other reason to refuse it.
+    // Arrow refuses to combine chunks only if they are too large.
     let too_large = |error: PyErr| {
         if !error.is_instance_of::<PyValueError>(py) {
             return error;
@@ -330,7 +332,7 @@ fn raise(py: Python<'_>, error: CoreError) -> PyErr {
     attributes().err().unwrap_or(raised)
 }
 
-/// The supported dialects: name, aliases, producer, wire format and description of each.
+/// Returns the supported dialects: name, aliases, producer, wire format and description of each.
 #[pyfunction]
 fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
@@ -346,13 +348,13 @@ fn dialects(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// Returns whether a regular expression may match a whole text. It may, if it cannot be read or is too large.
+/// Returns whether a regular expression may match a whole text. True if the expression is invalid or too large.
 #[pyfunction]
 fn may_match(pattern: &str, text: &str) -> bool {
     Regex::new(&format!("^(?:{pattern})$")).map_or(true, |regex| regex.is_match(text))
 }
 
-/// The name of a message's dialect, or None.
+/// Returns the name of a message's dialect, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     let name = |message: &[u8]| guarded(|| crate::detect(message).map(|dialect| dialect.name));
@@ -365,7 +367,7 @@ fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
     name(bytes.as_bytes())
 }
 
-/// The table's columns, inferred from the types that messages declare.
+/// Returns the table's columns, inferred from the types that messages declare.
 #[allow(clippy::too_many_arguments, reason = "Python's arguments have names")]
 #[pyfunction]
 #[pyo3(signature = (values, dialect="auto", database=None, table=None, writer_schemas=None, unwrapped=false, op_column=None))]
@@ -394,7 +396,7 @@ fn infer_schema(
     schema.map(PyArrowType).map_err(|error| raise(py, error))
 }
 
-/// The messages in a block of a file, and the number of bytes that they take. `position` is the block's offset in the file.
+/// Returns the messages in a block of a file, and their number of bytes. `position` is the block's offset in the file.
 #[pyfunction]
 fn cut(
     py: Python<'_>,
@@ -445,7 +447,7 @@ fn cut(
     ))
 }
 
-/// Returns whether each order value of an array is newer than that of another array beside it. Null is older than any
+/// Compares two arrays of order values row by row: returns whether the value of `one` is newer. Null is older than any
 /// value.
 #[pyfunction]
 fn is_newer(
@@ -468,7 +470,7 @@ fn is_newer(
         .map_err(|error: ArrowError| wrong(&error))
 }
 
-/// Which statements each change is after: the columns `surely`, `after` and `reached`, as `order::bounds` has them.
+/// Returns the columns `surely`, `after` and `reached` of `order::bounds`: the statements that each change is after.
 #[pyfunction]
 fn statement_bounds(
     changes: PyArrowType<ArrayData>,
@@ -486,7 +488,8 @@ fn statement_bounds(
     ])
 }
 
-/// For each change: whether it is the newest of its key, the event time of its order value, and the change it replaced.
+/// Returns for each change whether it is the newest of its key, the event time of its order value, and the change it
+/// replaced.
 #[pyfunction]
 fn newest_changes(
     py: Python<'_>,
@@ -504,7 +507,8 @@ fn newest_changes(
     ])
 }
 
-/// What becomes of the newest change of each key. `rows` and `gone` are keys and order values of the target and its tombstones.
+/// Returns the outcome of each key's newest change. `rows` and `gone` are keys and order values of the target and its
+/// tombstones.
 #[pyfunction]
 fn change_outcomes(
     py: Python<'_>,
@@ -549,7 +553,7 @@ fn change_outcomes(
     ])
 }
 
-/// A set of keys, with which the rows of a large table are filtered part by part.
+/// A set of keys that filters the rows of a large table part by part.
 #[pyclass(frozen, module = "towpath._towpath", name = "KeySet")]
 struct PyKeySet(KeySet);
 
@@ -597,7 +601,7 @@ fn wrong(error: &ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The names of a table, in its order.
+/// Returns the names in a table, in its order.
 fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
     table.iter().map(|(name, _)| *name).collect()
 }

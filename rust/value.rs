@@ -1,4 +1,4 @@
-//! A value of a row image: what every dialect reads, and what every column converts.
+//! Values of row images: the output of every dialect and the input of every column.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::wire::utf8::utf8;
 
 /// One value of a row image, as its message encodes it.
 ///
-/// The tag is as wide as a pointer, so that a copy moves whole words. With a narrow tag and padding, every copy stalled on the
-/// bytes just written: a third of the time of reading rows.
+/// The tag is as wide as a pointer, so that a copy moves whole words. A narrow tag with padding stalled every copy on
+/// the bytes just written, which took a third of the time of reading rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u64)]
 pub(crate) enum Value<'a> {
@@ -28,9 +28,9 @@ pub(crate) enum Value<'a> {
     Number(&'a str),
     /// A string without escapes.
     Text(&'a str),
-    /// The same as bytes that are valid UTF-8. Most of them become numbers, which need no `&str`.
+    /// A string without escapes, as bytes that are valid UTF-8. Most of them become numbers, which need no `&str`.
     Plain(&'a [u8]),
-    /// The same with what is around it.
+    /// A string without escapes, with the bytes around it.
     Short(ShortText<'a>),
     /// A number's characters, as bytes.
     Digits(&'a [u8]),
@@ -50,9 +50,9 @@ pub(crate) enum Value<'a> {
     Zoned(&'a ZonedText<'a>),
     /// A TIME: microseconds.
     Time(i64),
-    /// The unscaled integer of a DECIMAL, at the scale of the column that it is for and within its precision.
+    /// The unscaled integer of a DECIMAL, at the column's scale and within its precision.
     Unscaled(i64),
-    /// An exact number: its unscaled integer, and how many of its digits are the fraction. Of an integer there are none.
+    /// An exact number: its unscaled integer, and its number of fraction digits, which is 0 for an integer.
     Scaled(i64, u32),
     /// A FLOAT.
     Single(f32),
@@ -69,7 +69,7 @@ pub(crate) struct ZonedText<'a> {
     pub zone: &'a str,
 }
 
-/// Why one value could not be decoded: an error of its column only.
+/// Reason why a value could not be decoded: an error of its column only.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Unread<'a> {
     pub kind: Kind,
@@ -86,7 +86,7 @@ impl Unread<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// The raw characters in the message; empty for a value that is not written as text.
+    /// Returns the raw characters in the message; empty for a value that is not written as text.
     pub fn raw(&self) -> &'a str {
         match *self {
             Value::Null => "null",
@@ -102,7 +102,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Its raw bytes. They are part of the message, unless the value was decoded from it; empty where there are none.
+    /// Returns the raw bytes; empty if the value has none. They are part of the message, unless the value was decoded
+    /// from it.
     pub fn bytes(&self) -> &'a [u8] {
         match *self {
             Value::Bytes(bytes) | Value::Plain(bytes) | Value::Digits(bytes) => bytes,
@@ -112,8 +113,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as text: escapes decoded, numbers with all digits, JSON raw, bytes in base64, dates and times as MySQL prints
-    /// them.
+    /// Returns the value as text: escapes decoded, numbers with all digits, JSON raw, bytes in base64, dates and times
+    /// in MySQL's format.
     pub fn text(&self) -> Result<Cow<'a, str>> {
         Ok(match *self {
             Value::Escaped(raw) => return escape::unescaped(raw).map(Cow::Owned),
@@ -132,7 +133,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The characters of text without escapes, or of a number.
+    /// Returns the characters of a number, or of text without escapes.
     #[inline]
     pub fn plain(&self) -> Option<&'a [u8]> {
         match *self {
@@ -143,7 +144,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value with its characters as a `&str`.
+    /// Returns the value with its characters as a `&str`.
     pub fn as_text(&self) -> Value<'a> {
         match *self {
             Value::Plain(_) | Value::Short(_) => Value::Text(self.raw()),
@@ -156,7 +157,7 @@ impl<'a> Value<'a> {
         matches!(self, Value::Missing | Value::Null)
     }
 
-    /// Returns whether the message writes it as text.
+    /// Returns whether the message writes the value as text.
     fn is_written(&self) -> bool {
         matches!(
             self,
@@ -164,7 +165,7 @@ impl<'a> Value<'a> {
         ) || self.plain().is_some()
     }
 
-    /// Returns whether both are the same text; null equals only null.
+    /// Returns whether both values are the same text. Null equals only null.
     pub fn same(&self, other: &Value<'_>) -> bool {
         match (self, other) {
             (a, b) if a.is_null() || b.is_null() => a.is_null() && b.is_null(),
