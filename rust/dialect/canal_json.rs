@@ -1,4 +1,4 @@
-//! canal-json: the FlatMessage of Alibaba canal, and everyone who writes that envelope.
+//! canal-json: the FlatMessage of Alibaba canal, and the messages of other producers with the same envelope.
 //!
 //! Alibaba canal sorts the keys, so `data` comes before `type` and `table`:
 //!
@@ -53,7 +53,7 @@ pub(super) const NAME: &str = "canal-json";
 const TICDC: &str = "ticdc-canal-json";
 const CLOUDCANAL_NAME: &str = "cloudcanal-canal-json";
 
-/// Alibaba canal: declared types are the DDL's own text.
+/// Alibaba canal. Declared types are the DDL's own text.
 static CANAL: Quirks = Quirks {
     dialect: NAME,
     declares_lengths: true,
@@ -68,7 +68,7 @@ static TIDB: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// CloudCanal writes labels, not their numbers.
+/// CloudCanal writes labels instead of their numbers.
 static CLOUDCANAL: Quirks = Quirks {
     dialect: NAME,
     declares_lengths: true,
@@ -139,15 +139,15 @@ fn row_op(word: &str) -> Option<Op> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    /// Rows after the change; of a DELETE, the rows that are gone.
+    /// Rows after the change. A DELETE has its deleted rows here.
     #[serde(default)]
     data: ImageList,
-    /// May be quoted with backticks in a DDL.
+    /// A DDL may quote it with backticks.
     database: Option<CowStr<'a>>,
-    /// When the source executed the change: milliseconds; the Tencent platform's DDL writes seconds.
+    /// Time when the source executed the change: milliseconds. The Tencent platform's DDL writes seconds.
     es: Option<i64>,
     gtid: Option<CowStr<'a>>,
-    /// canal's batch, shared by many messages.
+    /// Id of canal's batch. Many messages share it.
     id: Option<i64>,
     is_ddl: Option<bool>,
     /// Declared type of each column.
@@ -156,20 +156,20 @@ struct Message<'a> {
     /// Rows before the change: whole, or only the columns that changed.
     #[serde(default)]
     old: ImageList,
-    /// Key columns, with repeats where a message has several rows.
+    /// Key columns. They repeat if a message has several rows.
     #[serde(default)]
     pk_names: Names,
-    /// Empty where there is no statement.
+    /// Empty if the message has no statement.
     sql: Option<CowStr<'a>>,
     /// JDBC type number of each column.
     #[serde(default)]
     sql_type: Repeated<'a>,
     table: Option<CowStr<'a>>,
-    /// CloudCanal: the table after a DDL, and sometimes none.
+    /// CloudCanal: the table after a DDL. Some DDL messages lack it.
     table_changes: Option<RawNested<'a>>,
-    /// When the message was made: milliseconds.
+    /// Time when the message was made: milliseconds.
     ts: Option<i64>,
-    /// What happened.
+    /// Name of the operation.
     #[serde(rename = "type")]
     operation: Option<CowStr<'a>>,
     #[serde(rename = "_tidb")]
@@ -211,7 +211,8 @@ fn read_message<'a>(
     if message.tidb.is_none() || !events.keys.has_unquoted() {
         return Ok(message);
     }
-    // TiCDC does not quote names, but its member `_tidb` comes last: a backtick belonged to the name.
+    // TiCDC does not quote names, so a backtick is part of the name. Its member `_tidb` comes last: read the message
+    // again.
     *cursor = start;
     events.set_quoting(TIDB.quoting);
     events.types.forget_latest();
@@ -226,7 +227,7 @@ impl<'a> Message<'a> {
             return Err(unknown_operation(self.operation.as_ref()).within("type"));
         }
         let envelope = self.envelope(reading);
-        // A statement that canal logged as text has a row's type, but no rows.
+        // A statement that canal logged as text has a row operation but no rows.
         let is_statement = data.is_empty() && old.is_empty() && envelope.sql.is_some();
         let op = if op.is_row_change() && is_statement {
             Op::Query
@@ -301,7 +302,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A name without its producer's quoting.
+/// Removes the producer's quoting from a name.
 #[inline]
 fn unquoted<'a>(name: Option<CowStr<'a>>, quoting: Quoting) -> Option<Cow<'a, str>> {
     text(name).map(|name| {
@@ -313,7 +314,7 @@ fn unquoted<'a>(name: Option<CowStr<'a>>, quoting: Quoting) -> Option<Cow<'a, st
     })
 }
 
-/// The operation of canal's word for an event.
+/// Returns the operation for canal's event type.
 pub(super) fn op_of(operation: &str, is_ddl: bool) -> Op {
     match any_case(operation, &OPERATIONS) {
         Some(Op::Truncate) => Op::Truncate,
@@ -354,7 +355,7 @@ const OPERATIONS: [(&str, Op); 19] = [
     ("TIDB_WATERMARK", Op::Watermark),
 ];
 
-/// No producer of this envelope omits a column that changed. One that omits nulls may omit unchanged columns too.
+/// No producer of this envelope omits a changed column. A producer that omits nulls may omit unchanged columns too.
 const IN_OLD_ONLY: &str = "is missing, but old has it: the value after the update is not known. Let the producer write null columns";
 
 fn check_columns(
@@ -376,7 +377,8 @@ fn check_columns(
     }
 }
 
-/// Before and after of one row. A DELETE's row is wherever its producer put it: in `data`, in `old`, or in both.
+/// Returns the before and after images of one row. A DELETE's row is in `data`, in `old`, or in both, depending on the
+/// producer.
 fn row_images(
     op: Op,
     data: Option<Cells>,

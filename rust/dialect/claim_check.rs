@@ -21,14 +21,14 @@ struct Wrapper {
     value: String,
 }
 
-/// Returns whether TiCDC stores messages of a dialect. In the others an object with these members is a row.
+/// Returns whether TiCDC stores messages of a dialect. In other dialects an object with these members is a row.
 pub(crate) fn is_stored(dialect: &str) -> bool {
     [canal_json::NAME, ticdc_open::NAME, ticdc_simple::NAME].contains(&dialect)
 }
 
 /// Returns the stored message, if the bytes are a wrapper.
 pub(crate) fn unwrap(bytes: &[u8]) -> Option<Result<Stored>> {
-    // Cheap rejection of all other messages.
+    // Rejects all other messages cheaply.
     const PREFIX: &[u8] = b"{\"key\":";
     let wrapper: Wrapper = if bytes.starts_with(PREFIX) {
         serde_json::from_slice(bytes).ok()?

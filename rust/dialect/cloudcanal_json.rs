@@ -1,4 +1,4 @@
-//! cloudcanal-json: CloudCanal's own JSON, of which one message may hold several rows of a table.
+//! cloudcanal-json: CloudCanal's own JSON. One message may hold several rows of a table.
 //!
 //! ```json
 //! {"action":"UPDATE","before":[{"id":"1","total":"9.00"}],"bid":7,"data":[{"id":"1","total":"12.50"}],"db":"shop",
@@ -6,7 +6,7 @@
 //!  "jdbcType":{"id":-5,"total":3},"pks":["id"],"schema":"shop","sendTs":1717990002305,"sql":"","table":"orders"}
 //! ```
 //!
-//! Older messages call `isDdl` `ddl`, and leave out members that are null.
+//! Older messages have `ddl` instead of `isDdl`, and omit members that are null.
 
 use std::borrow::Cow;
 
@@ -118,12 +118,12 @@ const OPERATIONS: [(&str, Op); 12] = [
 struct Message<'a> {
     /// `INSERT`, `UPDATE`, `DELETE`, or the kind of a DDL.
     action: Option<CowStr<'a>>,
-    /// Rows before an update, whole.
+    /// Whole rows before an update.
     #[serde(default)]
     before: ImageList,
     /// CloudCanal's batch.
     bid: Option<i64>,
-    /// Rows after the change; of a DELETE, the rows that are gone.
+    /// Rows after the change. A DELETE has its deleted rows here.
     #[serde(default)]
     data: ImageList,
     db: Option<CowStr<'a>>,
@@ -131,21 +131,21 @@ struct Message<'a> {
     #[serde(default)]
     db_val_type: Types,
     is_ddl: Option<bool>,
-    /// `isDdl` in older messages.
+    /// Name of `isDdl` in older messages.
     ddl: Option<bool>,
     /// `ROWDATA` or `TRANSACTIONEND`.
     entry_type: Option<CowStr<'a>>,
-    /// When the source executed the change: milliseconds.
+    /// Time when the source executed the change: milliseconds.
     exec_ts: Option<i64>,
-    /// JDBC type number of each column; 10000 where it is not known.
+    /// JDBC type number of each column; 10000 if unknown.
     #[serde(default)]
     jdbc_type: Repeated<'a>,
     #[serde(default)]
     pks: Names,
     schema: Option<CowStr<'a>>,
-    /// When the message was sent: milliseconds.
+    /// Time when CloudCanal sent the message: milliseconds.
     send_ts: Option<i64>,
-    /// Empty where there is no statement.
+    /// Empty if the message has no statement.
     sql: Option<CowStr<'a>>,
     table: Option<CowStr<'a>>,
     /// The table after a DDL.
@@ -225,7 +225,7 @@ impl<'a> Message<'a> {
         Ok(match any_case(action, &OPERATIONS) {
             Some(Op::Truncate) => Op::Truncate,
             _ if self.is_ddl() => Op::Ddl,
-            // CloudCanal names the database in each message, wal2json in none.
+            // CloudCanal names the database in each message, wal2json in no message.
             None if self.db.is_none() => {
                 return Err(unknown_operation(self.action.as_ref()).within("action"));
             }
@@ -234,7 +234,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Before and after of one row: whole images. A DELETE's row is in `data`, or in `before`.
+/// Returns the before and after images of one row, which are whole. A DELETE's row is in `data` or in `before`.
 fn row_images(
     op: Op,
     data: Option<Cells>,

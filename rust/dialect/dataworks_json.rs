@@ -1,4 +1,5 @@
-//! dataworks-json: what Aliyun DataWorks' Data Integration writes to Kafka when it synchronizes a whole database.
+//! dataworks-json: messages that Aliyun DataWorks' Data Integration writes to Kafka when it synchronizes a whole
+//! database.
 //!
 //! ```json
 //! {"schema":{"dataColumn":[{"name":"id","type":"LONG"},{"name":"total","type":"DOUBLE"},{"name":"paid_at","type":"DATE"}],
@@ -10,7 +11,7 @@
 //!  "version":"0.0.1"}
 //! ```
 //!
-//! An update is one message, or one of each image (`UPDATE_BEFOR`, `UPDATE_AFTER`).
+//! An update is one message with both images, or two messages with one image each (`UPDATE_BEFOR`, `UPDATE_AFTER`).
 
 use bumpalo::Bump;
 use serde::Deserialize;
@@ -53,7 +54,7 @@ static DATAWORKS: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// The documentation writes the third word without its last letter.
+/// The documentation writes `BEFOR`, without the last letter.
 const OPERATIONS: [(&str, Op); 19] = [
     ("INSERT", Op::Insert),
     ("DELETE", Op::Delete),
@@ -84,7 +85,7 @@ struct Message<'a> {
     payload: Payload<'a>,
 }
 
-/// What the message says of its table.
+/// The message's description of its table.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Schema<'a> {
@@ -124,7 +125,7 @@ struct Table<'a> {
 struct Payload<'a> {
     before: Option<Row>,
     after: Option<Row>,
-    /// Digits by which the changes of a table are ordered; -1 for rows that were there before.
+    /// Digits that order the changes of a table; -1 for rows that existed before the synchronization.
     #[serde(rename = "sequenceId")]
     sequence: Option<CowStr<'a>>,
     timestamp: Option<Times>,
@@ -139,13 +140,13 @@ struct Row {
     cells: FilledImage,
 }
 
-/// Milliseconds; -1 where there is none.
+/// Times in milliseconds; -1 if unknown.
 #[derive(Default, Deserialize)]
 struct Times {
-    /// When the source executed the change.
+    /// Time when the source executed the change.
     #[serde(rename = "eventTime")]
     event: Option<i64>,
-    /// When DataWorks handled it.
+    /// Time when DataWorks handled the change.
     #[serde(rename = "systemTime")]
     system: Option<i64>,
 }
@@ -255,7 +256,7 @@ impl Payload<'_> {
     }
 }
 
-/// The images of a change. An update may have only one of them, if the other one is a message of its own.
+/// Returns the images of a change. An update may have only one, if the other one is a separate message.
 fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>, Option<Image>)> {
     let (before, after) = (before.map(Image::whole), after.map(Image::whole));
     let missing = |side: &str| no_row(op).within(side).within("payload");
@@ -270,7 +271,7 @@ fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>,
     }
 }
 
-/// Declares the types of the columns; returns the index of their block.
+/// Declares the types of the columns. Returns the index of their block.
 fn declare(columns: &[Column<'_>], events: &mut Events<'_, '_, '_>) -> usize {
     events.types.start();
     let mut last = 0;
@@ -291,7 +292,8 @@ fn declare(columns: &[Column<'_>], events: &mut Events<'_, '_, '_>) -> usize {
     events.types.finish(&[], last)
 }
 
-/// MySQL's type for one of DataX's. DOUBLE holds decimals too, with all their digits, so it is a decimal of unknown length.
+/// Returns MySQL's type for a DataX type. DOUBLE also holds decimals with all their digits, so it becomes a decimal of
+/// unknown length.
 fn declared(spelling: &str) -> DeclaredType {
     let mysql = match spelling {
         "BOOLEAN" => "bit(1)",
@@ -308,7 +310,7 @@ fn declared(spelling: &str) -> DeclaredType {
     }
 }
 
-/// The instant of milliseconds. Java's dates have years that a column has not.
+/// Returns the instant for milliseconds. Java's dates include years that a column cannot store.
 fn instant<'a>(millis: i64, digits: &'a str, arena: &'a Bump) -> Value<'a> {
     if in_calendar(millis.div_euclid(1000)).is_ok() {
         return Value::Timestamp(millis * 1000);
@@ -323,7 +325,7 @@ fn instant<'a>(millis: i64, digits: &'a str, arena: &'a Bump) -> Value<'a> {
     }))
 }
 
-/// Replaces the milliseconds of requested DATE columns by their instant.
+/// Replaces the milliseconds of requested DATE columns by instants.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
     for (key, value) in &mut events.cells[cells] {

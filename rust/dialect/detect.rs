@@ -1,8 +1,8 @@
-//! Detection of a message's dialect, by JSON members that are unique to one dialect, or by the first bytes.
+//! Detection of a message's dialect, by JSON members that only one dialect has, or by the first bytes.
 //!
-//! The members are read in message order, up to the first mark that is more than a word such as `INSERT`. Members of row images
-//! are never considered: a column may have any name. So may one of a row without an envelope, which is why the members that are
-//! added to such rows come first.
+//! The members are read in message order, up to the first mark that is not merely a word such as `INSERT`. Detection
+//! never considers members of row images, because a column may have any name. A row without an envelope may have any
+//! name too, so the members that transformations add to such rows come first.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -19,24 +19,25 @@ use crate::wire::utf8::{self, is_utf16};
 /// A member that identifies a dialect.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
-    /// No other dialect has a member of this name.
+    /// A member whose name no other dialect has.
     Name(&'static str),
     /// A member whose value begins with this byte: `{`, `[`, a quote, a digit, or the first letter of a literal.
     Begins(&'static str, u8),
-    /// A member whose value is one of these words, which the dialect has for operations.
+    /// A member whose value is one of the dialect's words for operations.
     Words(&'static str, Words),
-    /// The same, for a member right after another one. It outranks the other marks of that member.
+    /// A member whose value is such a word and that directly follows another member. It outranks the other marks of
+    /// that member.
     WordsAfter(&'static str, &'static str, Words),
     /// A member whose value is an object that begins with this member. It outranks the other marks of that member.
     First(&'static str, &'static str),
     /// A member whose value is an object with all of these members. It outranks the other marks of that member.
     Holds(&'static str, &'static [&'static str]),
-    /// A member that is added to rows without an envelope, by its name, which begins with `__`. It outranks the marks of all
-    /// members, wherever it is: the others may be columns.
+    /// A member that a transformation adds to rows without an envelope. Its name begins with `__`. It outranks the
+    /// marks of all members, wherever it is, because other members may be columns.
     Added(IsAdded),
 }
 
-/// Words of a dialect, and the operations that they mean.
+/// Words of a dialect, and the operations that they name.
 type Words = &'static [(&'static str, Op)];
 
 impl Mark {
@@ -51,7 +52,7 @@ impl Mark {
         }
     }
 
-    /// Returns the words that make the mark.
+    /// Returns the words of the mark.
     fn words(&self) -> impl Iterator<Item = &'static str> {
         let words: Words = match self {
             Mark::Words(_, words) | Mark::WordsAfter(_, _, words) => words,
@@ -71,7 +72,8 @@ impl Mark {
         )
     }
 
-    /// Returns whether the mark matches the value at the cursor, whose member is behind `previous`.
+    /// Returns whether the mark matches the value at the cursor. `previous` is the name of the member before the
+    /// value's own.
     fn matches(&self, cursor: &mut Cursor<'_>, previous: &str) -> bool {
         let first = cursor.peek();
         match self {
@@ -98,7 +100,7 @@ impl Mark {
     }
 }
 
-/// The names of the members of the object at the cursor.
+/// Returns the names of the members of the object at the cursor.
 fn names(mut cursor: Cursor<'_>) -> impl Iterator<Item = Cow<'_, str>> {
     let mut members = cursor.object().ok();
     let mut is_first = true;
@@ -130,10 +132,10 @@ static MARKS: LazyLock<HashMap<&'static str, Vec<(Mark, &'static Dialect)>>> =
         marks
     });
 
-/// True if a member of this name is added to rows.
+/// Returns whether transformations add a member of this name to rows.
 type IsAdded = fn(&str) -> bool;
 
-/// The marks of members that are added to rows.
+/// Marks of members that transformations add to rows.
 static ADDED: LazyLock<Vec<(IsAdded, &'static Dialect)>> = LazyLock::new(|| {
     let marks = DIALECTS.iter().flat_map(|dialect| {
         dialect
@@ -160,7 +162,8 @@ pub(crate) fn is_mark_of_other(name: &str, dialect: &Dialect) -> bool {
         .is_some_and(|marks| marks.iter().any(|(_, of)| of.name != dialect.name))
 }
 
-/// Returns the words of a member, this one included, that say the same of a message's dialect; `None` if no word of the member does.
+/// Returns the words of a member, including `word`, that lead to the same dialect as `word`. `None` if no mark of the
+/// member has words.
 pub(crate) fn words_like(name: &str, word: &str) -> Option<Box<[Box<str>]>> {
     let marks = MARKS.get(name)?;
     let mut others = marks.iter().flat_map(|(mark, _)| mark.words()).peekable();
@@ -188,7 +191,7 @@ pub(crate) fn is_known_json(message: &[u8]) -> bool {
     known_json(message).is_some()
 }
 
-/// The dialect of JSON, by its members.
+/// Returns the dialect of JSON, by its members.
 fn known_json(message: &[u8]) -> Option<&'static Dialect> {
     if !begins_like_json(message) {
         return None;
@@ -201,7 +204,7 @@ fn by_members(text: &str) -> Option<&'static Dialect> {
     by_added(text).or_else(|| by_marks(first_object(text)?))
 }
 
-/// The first object of a text.
+/// Returns the first object of a text.
 fn first_object(text: &str) -> Option<Cursor<'_>> {
     let mut cursor = Cursor::new(text, true);
     cursor.eat(BYTE_ORDER_MARK);
@@ -212,7 +215,7 @@ fn first_object(text: &str) -> Option<Cursor<'_>> {
     Some(cursor)
 }
 
-/// Detects by a member that is added to rows. Most messages have none, and no byte of one.
+/// Detects by a member that a transformation added to rows. Most messages lack even a byte of such a member.
 fn by_added(text: &str) -> Option<&'static Dialect> {
     let may_have = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
     if !may_have("\"__") && !may_have("\\u") {
@@ -229,7 +232,7 @@ fn by_added(text: &str) -> Option<&'static Dialect> {
 fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
     let mut members = cursor.object().ok()?;
     let mut previous = Cow::Borrowed("");
-    // A word is weak: a later member may be one that only another dialect has.
+    // A word is weak evidence: a later member may be unique to another dialect.
     let mut by_word = None;
     while let Ok(Some(name)) = cursor.next_key(&mut members) {
         let name = name.unescaped();
@@ -242,7 +245,7 @@ fn by_marks(mut cursor: Cursor<'_>) -> Option<&'static Dialect> {
             Some((_, dialect)) => return Some(dialect),
             None => {}
         }
-        // What follows may be no JSON.
+        // The following bytes may not be JSON.
         if cursor.skip_unchecked().is_err() {
             break;
         }
@@ -260,7 +263,7 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
         return Fault::new(Kind::Encoding, "the message is not UTF-8").at(0);
     }
     if begins_like_json(message) {
-        // Invalid UTF-8 or JSON has an error of its own.
+        // Invalid UTF-8 or JSON has its own error.
         let text = utf8::text(message, "the message is not UTF-8");
         let is_json = |text| {
             let mut cursor = Cursor::new(text, true);

@@ -1,4 +1,4 @@
-//! dms-json: what AWS Database Migration Service writes to Kafka and Kinesis.
+//! dms-json: messages that AWS Database Migration Service writes to Kafka and Kinesis.
 //!
 //! ```json
 //! {"data":{"id":7,"total":12.50,"paid_at":"2024-05-06T07:08:09Z"},"before-image":{"total":9.99},
@@ -53,7 +53,7 @@ static DMS: Quirks = Quirks {
 
 const RECORD_TYPES: [&str; 2] = ["data", "control"];
 
-/// Operations of rows; `create` and `read` are those of older versions.
+/// Operations of rows. Older versions write `create` and `read`.
 const ROW_OPERATIONS: [(&str, Op); 6] = [
     ("load", Op::Snapshot),
     ("insert", Op::Insert),
@@ -63,7 +63,7 @@ const ROW_OPERATIONS: [(&str, Op); 6] = [
     ("read", Op::Snapshot),
 ];
 
-/// Operations of control records; other ones are events of the task.
+/// Operations of control records. Other ones are events of the task.
 const CONTROL_OPERATIONS: [(&str, Op); 9] = [
     ("create-table", Op::Ddl),
     ("rename-table", Op::Ddl),
@@ -80,13 +80,13 @@ const CONTROL_OPERATIONS: [(&str, Op); 9] = [
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    /// The row after the change; of a delete, the deleted row.
+    /// The row after the change. A delete has its deleted row here.
     #[serde(default)]
     data: RowImage,
-    /// Columns before an update, of which the task's settings select some.
+    /// Columns before an update. The task's settings select them.
     #[serde(default, rename = "before-image")]
     before: RowImage,
-    /// Of a control record: the table, or what changed in it.
+    /// The table of a control record, or the changes to it.
     control: Option<RawNested<'a>>,
     metadata: Metadata<'a>,
 }
@@ -94,13 +94,13 @@ struct Message<'a> {
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Metadata<'a> {
-    /// When the message was written.
+    /// Time when the message was written.
     timestamp: Option<CowStr<'a>>,
     /// `data` or `control`.
     #[serde(rename = "record-type")]
     record_type: Option<CowStr<'a>>,
     operation: Option<CowStr<'a>>,
-    /// MySQL's database.
+    /// Database in MySQL's terms.
     #[serde(rename = "schema-name")]
     database: Option<CowStr<'a>>,
     #[serde(rename = "table-name")]
@@ -109,7 +109,7 @@ struct Metadata<'a> {
     transaction: RawValue<'a>,
     #[serde(rename = "commit-timestamp")]
     committed: Option<CowStr<'a>>,
-    /// Of MySQL: the binlog's file, the position in it, and more.
+    /// For MySQL: the binlog file, the position in it, and more.
     #[serde(rename = "stream-position")]
     position: Option<CowStr<'a>>,
 }
@@ -167,7 +167,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The before image is not merged onto the row: a column that it lacks may be one that the task's settings leave out.
+    /// The before image is not merged onto the row. A column may be missing from it because the task's settings leave
+    /// it out.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         if !op.is_row_change() {
             return Ok((None, None));
@@ -221,13 +222,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// `mysql-bin.000021:4711:...`; the positions of other databases have another form.
+/// Finds the file and the offset in `mysql-bin.000021:4711:...`. Positions of other databases have another form.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let mut parts = text.split(':');
     Some((parts.next()?, Some(parts.next()?.parse().ok()?)))
 }
 
-/// Microseconds since 1970 of `2024-05-06T07:08:09.123456Z`.
+/// Converts a time such as `2024-05-06T07:08:09.123456Z` to microseconds since 1970.
 fn micros(time: Option<CowStr<'_>>) -> Result<Option<i64>> {
     let Some(CowStr(text)) = time else {
         return Ok(None);
@@ -332,7 +333,7 @@ fn declare(
 }
 
 impl ColumnDefinition {
-    /// The type with its length or its digits in parentheses.
+    /// Returns the type with its length or its digits in parentheses.
     fn spelling(&self) -> String {
         let name = self.name.as_deref().unwrap_or_default();
         match (self.precision, self.scale, self.length) {
@@ -342,7 +343,8 @@ impl ColumnDefinition {
         }
     }
 
-    /// MySQL's type that has the same values. `INT8` may be eight bits or bytes, so it is the larger one.
+    /// Returns the MySQL type with the same values. `INT8` may have eight bits or eight bytes, so it becomes the larger
+    /// type.
     fn declared(&self, spelling: &str) -> DeclaredType {
         let mysql = match self.name.as_deref().unwrap_or_default() {
             "BOOLEAN" => "bit(1)".to_owned(),

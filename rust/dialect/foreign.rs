@@ -1,11 +1,11 @@
-//! JSON of other products, which no dialect reads: recognised to say so where a message cannot be read.
+//! JSON of other products, which no dialect reads. It is recognised so that errors can name the product.
 
 use super::without_schema_id;
 use crate::error::{Fault, Kind};
 use crate::wire::json::Cursor;
 use crate::wire::utf8::{is_utf16, utf8};
 
-/// A product, and the members that only its messages have together.
+/// Products, each with members that only its messages have together.
 const FORMS: [(&str, &[&str]); 14] = [
     ("Qlik Replicate", &["magic", "messageSchemaId", "message"]),
     // Without the envelope around it.
@@ -28,18 +28,18 @@ const FORMS: [(&str, &[&str]); 14] = [
     ("Tencent DTS", &["schemaName", "tableName", "dmlType"]),
     ("wal2json", &["action", "columns"]),
     ("wal2json", &["action", "identity"]),
-    // Its first format.
+    // The first format of wal2json.
     ("wal2json", &["change", "xid"]),
     ("wal2json", &["change", "nextlsn"]),
     ("Flink's changelog-json", &["data", "op"]),
-    // Behind EventBridge, as a CloudEvent.
+    // A CloudEvent from EventBridge.
     ("Tencent DTS", &["specversion", "region", "subject", "data"]),
 ];
 
-/// All members of wal2json's messages without rows. CloudCanal's have these too, and others.
+/// All members of wal2json's messages without rows. CloudCanal's messages have these and other members.
 const WAL2JSON: [&[&str]; 2] = [&["action", "schema", "table"], &["action", "xid"]];
 
-/// Adds to the fault of a message that is none of its dialect which product wrote it, if that is known.
+/// Adds to the fault of an unreadable message which other product wrote it, if known.
 #[cold]
 pub(crate) fn explained(fault: Fault, message: &[u8]) -> Fault {
     if is_utf16(message) {

@@ -1,4 +1,4 @@
-//! Messages with a list of rows after the change, and one of rows before it.
+//! Messages with a list of rows after the change and a list of rows before it.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use super::operations::no_row;
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op};
 
-/// The rows of a message, in one list after the change and in another one before it. Either may be empty.
+/// The rows of a message: a list after the change and a list before it. Either list may be empty.
 pub(super) struct ImageLists {
     pub data: Range<usize>,
     pub before: Range<usize>,
-    /// The dialect's name of the member `before`; that of `data` is `data`.
+    /// Name of the member `before` in the dialect. The member `data` is always called `data`.
     pub before_name: &'static str,
 }
 
@@ -43,7 +43,7 @@ impl ImageLists {
         }
         let envelope = events.envelope(envelope)?;
         for row in 0..rows {
-            // A row has its own image before the change: that of another row says nothing about it.
+            // Each row needs its own before image. Another row's image does not apply to it.
             let (data, before) = (events.image(&data, row), events.image(&before, row));
             let (before, after) = images(data, before, events)?;
             events.row(op, envelope, before, after);

@@ -1,4 +1,4 @@
-//! Members that the JSON envelopes of several dialects have: parts of a message that [`Events`] keeps.
+//! Members that the JSON envelopes of several dialects share: parts of a message that [`Events`] keeps.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -29,15 +29,15 @@ pub(super) struct ImageList(pub Range<usize>);
 #[derive(Clone, Default)]
 pub(super) struct RowImage(pub Option<Cells>);
 
-/// The same, where an object without members is none either.
+/// One row image: an object, or null. An object without members counts as null.
 #[derive(Clone, Default)]
 pub(super) struct FilledImage(pub Option<Cells>);
 
-/// Declared types: an object of names and types, or null. The index of its block in `DeclaredTypes`.
+/// Declared types: an object of names and types, or null. Holds the index of its block in `DeclaredTypes`.
 #[derive(Default)]
 pub(super) struct Types(pub Option<usize>);
 
-/// An object or null as JSON text, which is usually the same for the same columns.
+/// An object or null as JSON text. The same columns usually have the same text.
 #[derive(Default)]
 pub(super) struct Repeated<'a>(pub Option<&'a str>);
 
@@ -85,7 +85,7 @@ impl<'a> Context<'a> for Events<'a, '_, '_> {
     }
 }
 
-/// A row image: an object or null.
+/// Reads a row image: an object or null.
 #[inline]
 pub(super) fn row_image<'a>(
     cursor: &mut Cursor<'a>,
@@ -98,7 +98,8 @@ pub(super) fn row_image<'a>(
     }
 }
 
-/// The same; none without members. Cells do not tell, as those that are not needed are skipped.
+/// Reads a row image. An object without members counts as null. The cells cannot tell, because unneeded ones are
+/// skipped.
 fn filled_image<'a>(
     cursor: &mut Cursor<'a>,
     events: &mut Events<'a, '_, '_>,
@@ -120,7 +121,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
     }
 }
 
-/// The value of an object's first member that is like this, by its name and the first byte of its value.
+/// Returns the value of an object's first matching member. `is_it` gets the name and the first byte of the value.
 pub(super) fn member<'a>(
     object: &Cursor<'a>,
     mut is_it: impl FnMut(&str, Option<u8>) -> bool,
@@ -136,12 +137,12 @@ pub(super) fn member<'a>(
     None
 }
 
-/// Returns whether an object has such a member.
+/// Returns whether an object has a matching member.
 pub(super) fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>) -> bool) -> bool {
     member(object, is_it).is_some()
 }
 
-/// A member's text.
+/// Returns a member's text.
 #[inline]
 pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
     member.map(|text| text.0)
@@ -150,7 +151,7 @@ pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
 /// Finds a file and an offset in the text of a place.
 pub(super) type FindPlace = fn(&str) -> Option<(&str, Option<i64>)>;
 
-/// Sets the place in a log that a member's text names, which may have escapes.
+/// Sets the place in a log that a member's text names. The text may have escapes.
 pub(super) fn set_place<'a>(source: &mut Source<'a>, member: Option<CowStr<'a>>, find: FindPlace) {
     let place = member.and_then(|text| match text.0 {
         Cow::Borrowed(text) => find(text).map(|(file, offset)| (Cow::Borrowed(file), offset)),
@@ -161,7 +162,7 @@ pub(super) fn set_place<'a>(source: &mut Source<'a>, member: Option<CowStr<'a>>,
     }
 }
 
-/// A member's JSON text.
+/// Returns a member's JSON text.
 pub(super) fn nested<'a>(member: Option<RawNested<'a>>) -> Option<Cow<'a, str>> {
     member.map(|nested| Cow::Borrowed(nested.0))
 }

@@ -6,8 +6,8 @@
 //!  "primary_key_columns":["id"]}
 //! ```
 //!
-//! Values are JSON's own: numbers with all their digits, sets as arrays, JSON columns as JSON, binary as base64. Nothing
-//! declares the columns' types but a DDL, so the asked types decide. TiCDC writes the row of a DELETE in `old`.
+//! Values are native JSON: numbers with all their digits, sets as arrays, JSON columns as JSON, binary as base64. Only
+//! a DDL declares the columns' types, so the requested types decide. TiCDC writes the row of a DELETE in `old`.
 
 use std::borrow::Cow;
 
@@ -110,11 +110,11 @@ fn place<'a>(source: &mut Source<'a>, text: &'a str) -> bool {
     true
 }
 
-/// `file:offset`; what is not of that form (a GTID set) is not a place.
+/// Splits `file:offset`. Text in another form (a GTID set) is not a place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let (file, offset) = text.split_at_checked(memchr::memrchr(b':', text.as_bytes())?)?;
     let offset = offset.get(1..)?;
-    // A number may have a sign, an offset has none.
+    // A number may have a sign, an offset may not.
     Some((
         file,
         Some(
@@ -152,14 +152,14 @@ const OPERATIONS: [(&str, Op); 13] = [
 struct Message<'a> {
     database: Option<CowStr<'a>>,
     table: Option<CowStr<'a>>,
-    /// What happened.
+    /// Name of the operation.
     #[serde(rename = "type")]
     operation: Option<CowStr<'a>>,
-    /// Of a row seconds, of a DDL milliseconds; of TiCDC's DDL its commit timestamp.
+    /// Time of a row in seconds, of a DDL in milliseconds. TiCDC's DDL has its commit timestamp.
     ts: Option<i64>,
     /// The transaction.
     xid: Option<i64>,
-    /// In the last row of a transaction.
+    /// Present in the last row of a transaction.
     #[serde(default, rename = "commit", deserialize_with = "is_there")]
     has_commit: bool,
     gtid: Option<CowStr<'a>>,
@@ -173,13 +173,14 @@ struct Message<'a> {
     primary_key_columns: Names,
     #[serde(default, rename = "primaryKeyColumns")]
     camel_primary_key_columns: Names,
-    /// Of a row in the dead letter topic, which has its key columns only.
+    /// Present in a row of the dead letter topic, which has only its key columns.
     #[serde(default, rename = "reason", deserialize_with = "is_there")]
     has_reason: bool,
-    /// The row after the change; of a DELETE, the deleted row.
+    /// The row after the change. A DELETE has its deleted row here.
     #[serde(default)]
     data: RowImage,
-    /// Columns that an update changed, as they were; of TiCDC's DELETE, the deleted row; of a DDL, the table before it.
+    /// Columns that an update changed, with their earlier values; TiCDC's DELETE has the deleted row, a DDL the table
+    /// before it.
     #[serde(default)]
     old: RowImage,
     /// The statement of a DDL.
@@ -209,7 +210,7 @@ impl<'a> Message<'a> {
         events: &mut Events<'a, '_, '_>,
     ) -> Result<()> {
         let op = self.op()?;
-        // The strategy changes the names of members, which columns are, but not those in this array.
+        // The strategy renames members, and so columns, but not the names in this array.
         self.camel_primary_key_columns.0 = self
             .camel_primary_key_columns
             .0
@@ -286,7 +287,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Adds the columns that an update changed to null, which the daemon omits with `output_nulls` off: `old` has them, `data` lacks them.
+/// Adds the columns that an update changed to null. With `output_nulls` off, the daemon omits them: only `old` has
+/// them.
 fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_, '_, '_>) {
     let nulls = events.lacking(data, old);
     if nulls.is_empty() {
@@ -300,7 +302,7 @@ fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_, '_, '_>) {
     *data = start..events.cells.len();
 }
 
-/// A name as `output_naming_strategy=underscore_to_camelcase` changes it.
+/// Converts a name like `output_naming_strategy=underscore_to_camelcase`.
 fn camel_case(name: &str) -> String {
     let mut changed = String::with_capacity(name.len());
     let mut rest = name.chars();
@@ -318,7 +320,7 @@ fn camel_case(name: &str) -> String {
     }
 }
 
-/// The time of a message, which TiCDC writes as a commit timestamp. No time of Maxwell's is as great.
+/// Returns the time of a message. TiCDC writes it as a commit timestamp, which is greater than all of Maxwell's times.
 fn micros_of_time(ts: i64) -> Option<i64> {
     const LEAST_COMMIT_TS: i64 = 100_000_000_000_000_000;
     if ts >= LEAST_COMMIT_TS {
@@ -328,7 +330,8 @@ fn micros_of_time(ts: i64) -> Option<i64> {
     }
 }
 
-/// TiCDC knows nothing of MySQL's log and transactions, of which the daemon says something in each row.
+/// Returns whether TiCDC wrote the message. It lacks MySQL's log position and transaction, of which the daemon writes
+/// at least one in each row.
 fn is_tidb(envelope: &Envelope<'_>) -> bool {
     let source = &envelope.source;
     let is_bootstrap = source

@@ -1,4 +1,4 @@
-//! What each vendor's envelope means: one file for each dialect, and the table of them.
+//! Vendors' envelopes: one file per dialect, and the table of dialects.
 
 mod canal_json;
 mod canal_protobuf;
@@ -39,7 +39,7 @@ pub(crate) use river_json::OldValue;
 use spec::TemplateSpec;
 use ticdc_simple::TableSchemas;
 
-/// How messages of a dialect are written on the wire.
+/// Wire formats of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
     /// JSON text.
@@ -51,7 +51,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// The word that users see.
+    /// Returns the name that users see.
     pub fn name(self) -> &'static str {
         match self {
             Wire::Json => "JSON",
@@ -61,7 +61,7 @@ impl Wire {
     }
 }
 
-/// Returns whether bytes begin as JSON messages do.
+/// Returns whether bytes begin like a JSON message.
 pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
     let bytes = bytes
         .strip_prefix(BYTE_ORDER_MARK.as_bytes())
@@ -72,7 +72,7 @@ pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
         .is_some_and(|b| matches!(b, b'{' | b'[' | b'"' | b'n'))
 }
 
-/// The JSON of a message: Confluent's converters write a zero byte and the id of a schema before it.
+/// Returns the JSON of a message. Confluent's converters write a zero byte and a schema id before it.
 pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
     match message {
         [0, _, _, _, _, json @ ..] if begins_like_json(json) => json,
@@ -80,47 +80,48 @@ pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns whether bytes begin as messages do that no compression writes: JSON, and TiCDC's simple protocol in Avro.
+/// Returns whether bytes begin like a JSON message, or like a message of TiCDC's simple protocol in Avro. No
+/// compression writes such bytes.
 pub(crate) fn begins_like_message(bytes: &[u8]) -> bool {
     begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
 }
 
 /// One line of the table of dialects.
 pub struct Dialect {
-    /// The name by which users ask for it.
+    /// Name by which users select it.
     pub name: &'static str,
-    /// Other names, each for a producer whose messages cannot tell everything.
+    /// Other names, each for a producer whose messages lack some information.
     pub aliases: &'static [&'static str],
-    /// Who writes it.
+    /// Products that write it.
     pub producer: &'static str,
-    /// How it is written.
+    /// Wire format.
     pub wire: Wire,
-    /// What it is, in a sentence.
+    /// Description in a sentence.
     pub description: &'static str,
-    /// How its messages are distinguished from others.
+    /// Marks that distinguish its messages from others.
     pub(crate) marks: Marks,
-    /// How the dialect of this name or alias writes values and names.
+    /// Returns the encoding of values and names for this name or alias of the dialect.
     pub(crate) quirks: fn(&str) -> &'static Quirks,
     pub(crate) read: Read,
-    /// The options that have an effect on it, of those that only some dialects have.
+    /// Options that have an effect on it, of those that apply to some dialects only.
     pub(crate) options: &'static [&'static str],
-    /// What differs from message to message of a table, where messages may be read by templates.
+    /// Varying parts of a table's messages, if templates may read them.
     pub(crate) template: Option<&'static TemplateSpec>,
 }
 
-/// What only one dialect's messages have.
+/// Marks that only one dialect's messages have.
 pub(crate) enum Marks {
     /// Members of the JSON object.
     Members(&'static [Mark]),
     /// The beginning of the bytes.
     Bytes(fn(&[u8]) -> bool),
-    /// Of a dialect with two encodings: either.
+    /// Either, for a dialect with two encodings.
     MembersOrBytes(&'static [Mark], fn(&[u8]) -> bool),
-    /// The beginning of the bytes, which is read at once where messages are detected to be read.
+    /// The beginning of the bytes. If detection is for reading, the message is read at once.
     BytesOrRead(fn(&[u8]) -> bool, TryRead),
 }
 
-/// Reads a message whose dialect is not known yet. `None` if its first bytes are none of the dialect.
+/// Reads a message of unknown dialect. `None` if its first bytes do not match the dialect.
 type TryRead = for<'a> fn(
     &'a [u8],
     &DialectOptions,
@@ -146,17 +147,17 @@ impl Marks {
     }
 }
 
-/// What only some dialects ask for, checked.
+/// Validated options of single dialects.
 pub(crate) struct DialectOptions {
-    /// How bytes are written as text, if the user says so.
+    /// Encoding of bytes as text, if the user gives it.
     pub binary: Option<BinaryText>,
     /// True if Debezium's messages are rows without an envelope.
     pub unwrapped: bool,
-    /// The member of such rows that says what happened.
+    /// Member of such rows that holds the operation.
     pub op_column: Option<String>,
-    /// Of each of the table's columns, whether its values may be JSON objects.
+    /// True for each of the table's columns whose values may be JSON objects.
     pub has_objects: Vec<bool>,
-    /// DTS's writer's schema, if it is none of the published ones.
+    /// Writer schema of DTS's records, if it is not a published one.
     pub dts: Option<SchemaPlan>,
     /// Schemas of Debezium's messages in Avro.
     pub writer_schemas: WriterSchemas,
@@ -165,7 +166,7 @@ pub(crate) struct DialectOptions {
 }
 
 impl DialectOptions {
-    /// Returns whether a row's member is the one that says what happened, or has it.
+    /// Returns whether a row's member holds the operation, directly or in a member of its own.
     pub fn is_op_column(&self, name: &str) -> bool {
         let rest = self
             .op_column
@@ -174,7 +175,7 @@ impl DialectOptions {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// `has_objects` says of each of the table's columns whether its values may be JSON objects.
+    /// Validates the options. `has_objects` is true for each of the table's columns whose values may be JSON objects.
     pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
         let schema = options
             .writer_schema
@@ -204,7 +205,7 @@ impl DialectOptions {
     }
 }
 
-/// What is known before a message is read.
+/// Context that is known before a message is read.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadContext<'r, 'a> {
     pub quirks: &'static Quirks,
@@ -225,17 +226,18 @@ pub(crate) enum Read {
             &mut Caches<'a>,
         ) -> Result<()>,
     ),
-    /// Of a message that is divided between key and value, which may be empty.
+    /// Reads a message that is divided between key and value. The value may be empty.
     Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
 }
 
-/// What single dialects keep of the earlier messages of a call, as later ones repeat it. It refers to interned names and declared types.
+/// Data that single dialects keep from the earlier messages of a call, because later ones repeat it. It refers to
+/// interned names and declared types.
 #[derive(Default)]
 pub(crate) struct KeptCaches {
     canal_protobuf: canal_protobuf::ColumnCache,
 }
 
-/// What they keep of the earlier messages of a chunk.
+/// Data that single dialects keep from the earlier messages of a chunk.
 pub(crate) struct Caches<'a> {
     kept: KeptCaches,
     debezium_avro: debezium::debezium_avro::BoundSchemas<'a>,
@@ -251,7 +253,7 @@ impl<'a> Caches<'a> {
         }
     }
 
-    /// Returns what is kept for the next chunk.
+    /// Returns the data that the next chunk can use.
     pub fn into_kept(self) -> KeptCaches {
         self.kept
     }
@@ -260,8 +262,8 @@ impl<'a> Caches<'a> {
 /// The options of JSON dialects.
 const JSON_OPTIONS: &[&str] = &["binary_handling_mode", "lenient"];
 
-/// Every dialect. Names, detection, documentation and tests go by this table. Bytes are compared in this order: the first ones of
-/// ticdc-simple leave less to chance than those of dts-avro.
+/// All dialects. Names, detection, documentation and tests follow this table. Detection compares bytes in this order: a
+/// match of ticdc-simple is less likely to be a coincidence than a match of dts-avro.
 pub static DIALECTS: &[Dialect] = &[
     canal_json::DIALECT,
     canal_protobuf::DIALECT,
@@ -269,7 +271,7 @@ pub static DIALECTS: &[Dialect] = &[
     debezium::DIALECT,
     ticdc_simple::DIALECT,
     dts_avro::DIALECT,
-    // Records of DTS may begin like the id of a schema, so they are tried first.
+    // Records of DTS may begin like a schema id, so they are tried first.
     debezium::debezium_avro::DIALECT,
     debezium::ticdc_avro::DIALECT,
     river_json::DIALECT,
@@ -279,7 +281,7 @@ pub static DIALECTS: &[Dialect] = &[
     dataworks_json::DIALECT,
 ];
 
-/// The dialect with this name or alias.
+/// Returns the dialect with this name or alias.
 pub fn find(name: &str) -> Option<&'static Dialect> {
     DIALECTS
         .iter()
@@ -306,14 +308,15 @@ pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), 
     ))
 }
 
-/// What is found out about a message of no named dialect.
+/// Result of the detection of a message's dialect.
 pub(crate) enum Found {
     Dialect(&'static Dialect),
-    /// It has been read already.
+    /// The message has been read already.
     Read(Result<&'static Dialect>),
 }
 
-/// Detects the dialect of a message. A record of DTS is read at once, unless its first fields have a fault: then it is detected too.
+/// Detects the dialect of a message. Reads a record of DTS at once, unless its first fields have a fault; then it only
+/// detects it.
 pub(crate) fn detect_or_read<'a>(
     bytes: &'a [u8],
     options: &DialectOptions,

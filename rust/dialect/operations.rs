@@ -1,4 +1,4 @@
-//! Words of operations, which all dialects compare without case.
+//! Words for operations. All dialects compare them without case.
 
 use super::json_members::has_member;
 use crate::error::{Fault, Kind, Result, excerpt};
@@ -6,10 +6,10 @@ use crate::event::{Envelope, Events, Op};
 use crate::wire::json::Cursor;
 use crate::wire::json_de::CowStr;
 
-/// The operation of a word.
+/// Returns the operation for a word.
 #[inline]
 pub(super) fn any_case(word: &str, operations: &[(&str, Op)]) -> Option<Op> {
-    // Nearly all producers write the usual case, which is cheaper to compare.
+    // Nearly all producers write the usual case, whose comparison is cheaper.
     let exact = operations.iter().find(|(known, _)| *known == word);
     exact
         .or_else(|| {
@@ -20,13 +20,13 @@ pub(super) fn any_case(word: &str, operations: &[(&str, Op)]) -> Option<Op> {
         .map(|(_, op)| *op)
 }
 
-/// The fault of rows under a word that is not known: what happened to them cannot be guessed, and they must not be lost.
+/// Returns the fault of rows under an unknown word. Their operation cannot be guessed, and they must not be lost.
 #[cold]
 pub(super) fn unknown_operation(word: Option<&CowStr<'_>>) -> Fault {
     unknown_word(word.map_or("", |word| &word.0))
 }
 
-/// The same for a word that is not a JSON string.
+/// Returns the fault of rows under an unknown word that is not a JSON string.
 #[cold]
 pub(super) fn unknown_word(word: &str) -> Fault {
     Fault::new(
@@ -35,23 +35,23 @@ pub(super) fn unknown_word(word: &str) -> Fault {
     )
 }
 
-/// The fault of a change without a row.
+/// Returns the fault of a change without a row.
 #[cold]
 pub(super) fn no_row(op: Op) -> Fault {
     Fault::new(Kind::Envelope, format!("{} without a row", op.name()))
 }
 
-/// The fault of a row without the image that its operation needs.
+/// Returns the fault of a row without the image that its operation needs.
 #[cold]
 pub(super) fn no_image(op: Op) -> Fault {
     let what = format!("a row of this {} has no image", op.name());
     Fault::new(Kind::Envelope, what)
 }
 
-/// The members of a dialect's messages.
+/// Returns the members of a dialect's messages.
 type KnownMembers = fn() -> &'static [&'static str];
 
-/// Refuses a record that was read as `other`, if a member that its dialect does not have may hold rows.
+/// Refuses a record that was read as `other`, if a member unknown to its dialect may hold rows.
 #[inline]
 pub(super) fn check_other(
     record: &Cursor<'_>,

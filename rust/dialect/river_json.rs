@@ -1,4 +1,4 @@
-//! river-json: KafkaRiverCanal, one message for each row, with every column's name, type and value side by side.
+//! river-json: KafkaRiverCanal. Each message has one row and lists every column with its name, type and value.
 //!
 //! ```json
 //! {"binlog":"25521@mysql-bin.000070","time":1450236307000,"canalTime":1450236308279,"db":"shop","table":"orders","event":"u",
@@ -6,8 +6,9 @@
 //!   {"n":"total","t":"decimal(10,2)","v":"12.50","origin_val":"9.00","null":false,"updated":true}],"keys":["id"]}
 //! ```
 //!
-//! Gson leaves out members that are null, unless it is configured to write them; `null` says whether `v` is one. Nothing tells
-//! whether `origin_val` was NULL: where nulls are written as empty text, an empty one is delivered as it is.
+//! Gson omits members that are null, unless it is configured to write them. `null` says whether `v` is null. Nothing
+//! says whether `origin_val` was NULL: if the producer writes nulls as empty text, an empty `origin_val` is delivered
+//! as empty text.
 
 use std::borrow::Cow;
 
@@ -99,7 +100,7 @@ fn row_op(word: &str) -> Option<Op> {
     )
 }
 
-/// `offset@file`; what is not of that form is not a place.
+/// Splits `offset@file`. Text in another form is not a place.
 fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     text.split_once('@')
         .map(|(offset, file)| (file, offset.parse().ok()))
@@ -111,9 +112,9 @@ fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
 struct Message<'a> {
     /// `offset@file`.
     binlog: Option<CowStr<'a>>,
-    /// When the binlog's entry was made: milliseconds.
+    /// Time of the binlog entry: milliseconds.
     time: Option<i64>,
-    /// When it was read: milliseconds.
+    /// Time when the entry was read: milliseconds.
     canal_time: Option<i64>,
     db: Option<CowStr<'a>>,
     table: Option<CowStr<'a>>,
@@ -133,13 +134,13 @@ struct Column<'a> {
     name: CowStr<'a>,
     #[serde(rename = "t")]
     declared: Option<CowStr<'a>>,
-    /// After an insert or update; of a DELETE, the deleted value.
+    /// Value after an insert or update; a DELETE has the deleted value.
     #[serde(default, rename = "v")]
     value: RawValue<'a>,
     #[serde(rename = "null")]
     is_null: Option<bool>,
     updated: Option<bool>,
-    /// Before an update, of a column that it changed.
+    /// Value before an update, if the update changed the column.
     #[serde(default, rename = "origin_val")]
     origin: RawValue<'a>,
 }
@@ -207,7 +208,7 @@ impl<'a> Message<'a> {
         envelope
     }
 
-    /// The declared types, if they are requested; the cells of `v`, and of an update those before it.
+    /// Returns the declared types, if they are requested, the cells of `v`, and an update's cells before the change.
     fn cells(&self, op: Op, events: &mut Events<'a, '_, '_>) -> (Option<usize>, Cells, Cells) {
         let mut key = NameId::START;
         let mut keys = Vec::with_capacity(self.columns.len());
@@ -265,7 +266,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// What was there before an update.
+    /// Returns the value before an update.
     fn before(&self) -> Value<'a> {
         let RawValue(origin) = self.origin;
         let is_empty = (!origin.is_null()).then(|| origin == Value::Text(""));
@@ -280,18 +281,18 @@ impl<'a> Column<'a> {
     }
 }
 
-/// What a column's value was before an update.
+/// Source of a column's value before an update.
 #[derive(Clone, Copy)]
 pub(crate) enum OldValue {
-    /// The value that is there now: the update did not change it, and says so.
+    /// The current value: the message says that the update did not change it.
     Unchanged,
     Null,
-    /// What `origin_val` says.
+    /// The value of `origin_val`.
     Origin,
 }
 
 impl OldValue {
-    /// `is_empty` says whether `origin_val` is empty text, if there is one.
+    /// Returns the source. `is_empty` tells whether `origin_val` is empty text, if it exists.
     #[inline]
     pub fn of(is_empty: Option<bool>, updated: bool, may_be_empty: impl FnOnce() -> bool) -> Self {
         match is_empty {
@@ -303,7 +304,7 @@ impl OldValue {
     }
 }
 
-/// Returns whether empty text is a value of a declared type, or only another way to write NULL.
+/// Returns whether empty text is a value of a declared type. Otherwise it is another way to write NULL.
 fn may_be_empty(declared: Option<&str>) -> bool {
     let base = declared.map(|declared| DeclaredType::parse(declared).family);
     base.is_none_or(|base| {

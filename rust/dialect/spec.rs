@@ -9,9 +9,9 @@ pub(crate) struct TemplateSpec {
     pub members: fn() -> &'static [&'static str],
     /// The members with varying values, by their path.
     pub placeholders: fn() -> &'static [(&'static str, Placeholder)],
-    /// The member that may contain the whole message: paths in it are those of a message without it.
+    /// Member that may contain the whole message. Paths omit it.
     pub wrapper: Option<&'static str>,
-    /// The part of a message with the table's name, by which templates are looked up.
+    /// The part of a message with the table's name. It is the key for the lookup of templates.
     pub table: Place,
     /// Parses an operation name.
     pub op: fn(&str) -> Option<Op>,
@@ -20,16 +20,18 @@ pub(crate) struct TemplateSpec {
     pub before: Before,
     /// True if deleted rows may be in the placeholder [`Placeholder::After`].
     pub has_deletes_in_data: bool,
-    /// True if rows may be an array; else there is one row or none.
+    /// True if rows may be an array. Otherwise a message has at most one row.
     pub has_arrays: bool,
     /// True if an empty object means no row.
     pub empty_is_null: bool,
     /// Reads the primary key from the Kafka key, if it is defined there.
     pub key_names: Option<KeyNames>,
-    /// Classifies the members of flat messages, whose members are the row's columns, if the dialect has them. A message is flat if at
-    /// least one of its members is not a column, and none is unclear.
+    /// Classifies the members of flat messages, if the dialect has them. The columns of a flat message's row are
+    /// members of the message itself. A message is flat if at least one member is not a column, and no member is
+    /// unclear.
     pub flat: Option<fn(&str) -> FlatMember>,
-    /// True if a message of this connector has a text in place of a value that it lacks: the ordinary reader reads it.
+    /// Returns whether a message of this connector has a text in place of a value that it lacks. Then the ordinary
+    /// reader reads it.
     pub lacks_values: Option<fn(&Envelope<'_>, &str) -> bool>,
 }
 
@@ -37,20 +39,20 @@ pub(crate) struct TemplateSpec {
 pub(crate) enum FlatMember {
     /// A column of the row.
     Column,
-    /// The same, or a mark of deleted rows that only the ordinary reader reads.
+    /// A column of the row, or a mark of deleted rows that only the ordinary reader reads.
     Mark,
     /// Constant in all messages of the table.
     Same,
     /// Varying.
     Placeholder(Placeholder),
-    /// Its message falls back to the dialect's reader.
+    /// Unclear: the dialect's reader reads the message.
     Unclear,
 }
 
 /// Reads the names of the primary key's columns from a Kafka key.
 pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<NameId>>;
 
-/// True if empty text is a value of a declared type; else it means NULL.
+/// Returns whether empty text is a value of a declared type. Otherwise it means NULL.
 pub(crate) type MayBeEmpty = fn(Option<&str>) -> bool;
 
 /// Content of an update's before image.
@@ -76,15 +78,16 @@ pub(crate) enum Place {
 /// A varying value of a message.
 #[derive(Clone, Copy)]
 pub(crate) enum Placeholder {
-    /// Rows after the change; for a delete the deleted rows, unless they are in [`Placeholder::Before`].
+    /// Rows after the change. A delete has its deleted rows here, unless they are in [`Placeholder::Before`].
     After,
     /// Rows before the change.
     Before,
     /// A value of a flat message's row.
     Value,
-    /// True if a flat message's row is deleted.
+    /// Flag that a flat message's row is deleted.
     Deleted,
-    /// The columns of one row as a list, each with its value before an update; after the operation in the message.
+    /// The columns of one row as a list, each with its value before an update. In the message, the list follows the
+    /// operation.
     Columns(MayBeEmpty),
     /// The operation name.
     Operation,
