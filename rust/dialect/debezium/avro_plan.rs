@@ -7,18 +7,18 @@ use super::{ROUTED_FROM, ticdc_rows};
 use crate::error::Result;
 use crate::wire::avro_schema::{Choice, Field, Schema, Schemas};
 
-/// Returns the member that was added as a field.
+/// Finds the member that was added to a row as a field.
 type FindAdded = fn(&str, &ConnectSchema) -> Option<&'static Member>;
 
 /// A compiled schema of values or keys.
 #[derive(Debug)]
 pub(crate) struct WriterSchema {
     pub(super) schemas: Schemas,
-    /// How its messages are read; or why they are none of Debezium's, as those of most keys.
+    /// Plan for the messages, or the reason why they are not Debezium's. Schemas of keys usually have such a reason.
     pub(super) message: Result<MessagePlan, String>,
-    /// How the key of a row is read, if it is one of Debezium's: of a delete without an envelope Kafka has only the key.
+    /// Plan for a row's key, if Debezium wrote it. A delete without an envelope has only a key in Kafka.
     pub(super) key: Option<FlatPlan>,
-    /// Names of the record's fields: of a key, the columns of the primary key.
+    /// Names of the record's fields. In a key, they are the columns of the primary key.
     pub(super) names: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) enum MessagePlan {
 #[derive(Debug)]
 pub(super) struct EnvelopePlan {
     pub steps: Vec<Step>,
-    /// True if there are fields that are not the envelope's.
+    /// True if it has fields that an envelope does not have.
     pub has_others: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Step {
     pub action: Action,
 }
 
-/// What is done with a field.
+/// Action for a field.
 #[derive(Debug)]
 pub(super) enum Action {
     Skip,
@@ -83,7 +83,7 @@ pub(super) struct RowField {
     pub name: String,
     pub schema: Schema,
     pub reader: Choice<ValueReader>,
-    /// What Kafka Connect knows of the column, and the text of its type.
+    /// Kafka Connect's schema of the column. The text of its type follows.
     pub declared: ConnectSchema,
     pub spelling: String,
     /// The member that the flattening added as this field.
@@ -91,7 +91,7 @@ pub(super) struct RowField {
 }
 
 impl WriterSchema {
-    /// Compiles a schema from its JSON text and those of the schemas that it refers to.
+    /// Compiles a schema from its JSON text and the texts of the schemas that it refers to.
     pub fn compile(text: &str, references: &[String]) -> Result<Self, String> {
         let (schemas, root) = Schemas::parse_annotated(text, references)?;
         let fields = schemas.fields(&root).unwrap_or_default();
@@ -154,7 +154,7 @@ impl MessagePlan {
     }
 }
 
-/// Returns whether a record is a row without an envelope: by its name, or by a field that the flattening added.
+/// Returns whether a record is a row without an envelope. Its name or a field that the flattening added tells.
 fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
     let is_image = |field: &Field| {
         matches!(field.name.as_str(), "before" | "after")
@@ -166,12 +166,12 @@ fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
     name.ends_with(VALUE) || fields.iter().any(|field| added(&field.name).is_some())
 }
 
-/// The ends of the names that Debezium gives to the schemas of rows and of their keys.
+/// Suffixes of the names that Debezium gives to the schemas of rows and keys.
 const VALUE: &str = ".Value";
 const KEY: &str = ".Key";
 
 impl FlatPlan {
-    /// The columns of a key, whose schema is called `server.database.table.Key`.
+    /// Compiles the columns of a key, whose schema is called `server.database.table.Key`.
     fn of_key(schemas: &Schemas, root: &Schema) -> Result<Option<Self>, String> {
         let (name, fields) = (
             name_of(schemas, root),
@@ -195,7 +195,7 @@ impl FlatPlan {
     }
 }
 
-/// The name of a record; the converter may have changed its own name to one that Avro allows.
+/// Returns the name of a record. The converter may have changed the record's own name to one that Avro allows.
 fn name_of<'s>(schemas: &'s Schemas, root: &Schema) -> &'s str {
     let named = schemas.named(root);
     let connect_name = named.and_then(|named| named.attributes.connect_name.as_deref());
@@ -289,7 +289,7 @@ fn record(
 }
 
 impl RecordPlan {
-    /// `added` says which fields of a flat row are not columns.
+    /// Compiles a row. `added` finds the fields of a flat row that are not columns.
     fn compile(
         schemas: &Schemas,
         fields: &[Field],

@@ -1,4 +1,5 @@
-//! Values of row images in Avro: a reader for each column, compiled from Avro's type and the attributes of Kafka Connect's converter.
+//! Values of row images in Avro. Each column has a reader, compiled from Avro's type and the attributes of Kafka
+//! Connect's converter.
 
 use bumpalo::Bump;
 
@@ -19,9 +20,9 @@ pub(super) enum ValueReader {
     Boolean,
     /// An integer.
     Number,
-    /// An integer that stands for an unsigned one: negative from 2^63 on.
+    /// The signed form of an unsigned integer: negative from 2^63 on.
     Unsigned,
-    /// An integer that is a date or a time.
+    /// An integer that encodes a date or a time.
     Epoch(Encoding),
     Single,
     Double,
@@ -65,12 +66,12 @@ impl BytesLayout {
     }
 }
 
-/// What a reader needs besides the bytes.
+/// Context of a reader, besides the bytes.
 #[derive(Clone, Copy)]
 pub(super) struct ValueContext<'p, 'a> {
     pub schemas: &'p Schemas,
     pub arena: &'a Bump,
-    /// True if values are converted to a column's type. In a map they are text, and text stays what it is.
+    /// True if values are converted to a column's type. Values of a map are text, and text stays as it is.
     pub is_typed: bool,
 }
 
@@ -134,7 +135,7 @@ impl ValueReader {
         }
     }
 
-    /// Reads a value. One that cannot be decoded is an error of its cell only.
+    /// Reads a value. A value that cannot be decoded is an error of its cell only.
     #[inline]
     pub fn read<'a>(
         &self,
@@ -199,7 +200,7 @@ impl ValueReader {
     }
 }
 
-/// JSON text of a record, array or map; a union may also hold a scalar.
+/// Returns the JSON text of a record, array or map. A union may also hold a scalar.
 fn nested<'a>(json: &str, arena: &'a Bump) -> Value<'a> {
     let text = arena.alloc_str(json);
     if text.starts_with(['{', '[']) {
@@ -301,7 +302,7 @@ fn variable_decimal<'a>(pair: [Value<'a>; 2], raw: &'a [u8], arena: &'a Bump) ->
     }
 }
 
-/// MySQL's storage format: the SRID, little-endian, and the WKB. Without an SRID it is 0.
+/// Returns MySQL's storage format: the SRID, little-endian, and the WKB. A missing SRID is 0.
 fn geometry<'a>(pair: [Value<'a>; 2], raw: &'a [u8], arena: &'a Bump) -> Value<'a> {
     let srid = match pair[0] {
         Value::Null => Some(0),
@@ -317,7 +318,7 @@ fn geometry<'a>(pair: [Value<'a>; 2], raw: &'a [u8], arena: &'a Bump) -> Value<'
     }
 }
 
-/// Reader of a record of which two fields are needed.
+/// Reader of two fields of a record.
 #[derive(Debug)]
 pub(super) struct PairReader(Vec<(Option<usize>, Choice<ValueReader>)>);
 
@@ -358,10 +359,11 @@ impl PairReader {
     }
 }
 
-/// The precision that Connect's converter writes where it knows none.
+/// Precision that Connect's converter writes if it does not know the precision.
 const UNKNOWN_PRECISION: u64 = 64;
 
-/// Returns Connect's schema of a column, from the attributes of its type: those of the union's first branch that is not null.
+/// Returns Connect's schema of a column, from the type's attributes. In a union, the type is the first branch that is
+/// not null.
 pub(super) fn connect_schema(schemas: &Schemas, field: &Field) -> ConnectSchema {
     let branch = match field.schema.plain() {
         Schema::Union(branches) => branches
@@ -394,7 +396,7 @@ pub(super) fn connect_branch(schemas: &Schemas, field: &Field, branch: &Schema) 
     }
 }
 
-/// Avro says precision and scale of a decimal in attributes, Connect in parameters.
+/// Copies precision and scale of a decimal from Avro's attributes to Connect's parameters.
 fn add_decimal(attributes: &Attributes, parameters: &mut Parameters) {
     let precision = attributes
         .precision
@@ -427,7 +429,8 @@ fn connect_kind<'s>(schemas: &Schemas, plain: &Schema, attributes: &'s Attribute
     }
 }
 
-/// Returns the declared type of a column. Its values are already decoded, except those whose form depends on the requested type.
+/// Returns the declared type of a column. The values are already decoded, unless their form depends on the requested
+/// type.
 pub(super) fn declared_type(column: &ConnectSchema, spelling: &str) -> DeclaredType {
     if column.tidb_type().is_some() {
         return DeclaredType::parse(spelling);

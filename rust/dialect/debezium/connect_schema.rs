@@ -11,7 +11,7 @@ use crate::event::Events;
 use crate::mysql::types::{DeclaredType, Encoding, RowName, TypeFamily};
 use crate::wire::json::Cursor;
 
-/// Reads the schema part, an object or null. Returns the block of types that it declares, if these are needed.
+/// Reads the schema part, an object or null. Returns the block of declared types, if types are needed.
 pub(super) fn schema_part(
     cursor: &mut Cursor<'_>,
     events: &mut Events<'_, '_, '_>,
@@ -46,7 +46,7 @@ pub(super) fn schema_part(
     Ok(block)
 }
 
-/// Blocks of schema parts are looked up by their text, so they need no hint.
+/// Hint for the lookup of schema parts, which needs none: their blocks are looked up by text.
 const SCHEMA_HINT: usize = usize::MAX;
 
 /// A schema of Kafka Connect: the members that determine the encoding of values.
@@ -61,15 +61,16 @@ pub(super) struct Schema {
     pub field: Option<String>,
     /// The fields of a struct.
     pub fields: Option<Vec<Schema>>,
-    /// The type of TiDB, which TiCDC writes here for all columns with `enable-tidb-extension`, and else for some as a parameter.
+    /// TiDB's type. With `enable-tidb-extension`, TiCDC writes it here for all columns. Otherwise some columns have it
+    /// as a parameter.
     pub tidb_type: Option<String>,
-    /// Strings in Connect's converter; of other values, their text is used.
+    /// Parameters. Connect's converter writes strings; other values are used as text.
     pub parameters: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 impl Schema {
-    /// Declares the columns of a row: those of `after` or `before`, or of the schema itself for a row without an envelope. The `data`
-    /// of a CloudEvent is an envelope.
+    /// Declares the columns of a row, from the fields of `after` or `before`. The schema of a row without an envelope
+    /// has the columns itself. The `data` of a CloudEvent is an envelope.
     fn declare(&self, events: &mut Events<'_, '_, '_>) -> Option<usize> {
         let message = self
             .member("data")
@@ -79,7 +80,7 @@ impl Schema {
             .into_iter()
             .find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
         let columns = envelope_row.unwrap_or(message).fields.as_ref()?;
-        // Flink CDC declares both rows and no `source`, or one without a connector, and its Bits are bytes.
+        // Flink CDC declares both rows, but no `source` or a `source` without a connector. Its Bits are bytes.
         let has_connector = |source: &Schema| source.member("connector").is_some();
         let has_rows = message.member("before").is_some() && message.member("after").is_some();
         let is_flink = has_rows && !message.member("source").is_some_and(has_connector);
@@ -104,7 +105,7 @@ impl Schema {
         Some(events.types.finish(&[], SCHEMA_HINT))
     }
 
-    /// The member of a struct.
+    /// Returns the member of a struct.
     fn member(&self, name: &str) -> Option<&Schema> {
         self.fields
             .as_ref()?
@@ -112,8 +113,8 @@ impl Schema {
             .find(|field| field.field.as_deref() == Some(name))
     }
 
-    /// The name of a row without an envelope: Debezium calls its schema `server.database.table.Value`, and that of its key the same with
-    /// `Key`. More dots do not tell where the database begins.
+    /// Returns the name of a row without an envelope. Debezium calls its schema `server.database.table.Value`, and the
+    /// key's schema `server.database.table.Key`. With more dots, the beginning of the database is unknown.
     fn row_name(&self) -> Option<RowName> {
         let path = [".Value", ".Key"]
             .into_iter()
@@ -149,7 +150,7 @@ impl Schema {
         })
     }
 
-    /// The type of TiDB, where TiCDC wrote the schema.
+    /// Returns TiDB's type, if TiCDC wrote the schema.
     pub fn tidb_type(&self) -> Option<Cow<'_, str>> {
         self.tidb_type
             .as_deref()
@@ -157,7 +158,7 @@ impl Schema {
             .or_else(|| self.parameter("tidb_type"))
     }
 
-    /// The labels of an enum or set.
+    /// Returns the labels of an enum or set.
     pub fn labels(&self) -> Vec<String> {
         labels(&self.parameter("allowed").unwrap_or_default())
     }
@@ -193,7 +194,7 @@ impl Schema {
     pub fn cache_key(&self, spelling: &str, is_flink: bool) -> String {
         let parameters = ["scale", "connect.decimal.precision", "length", "allowed"]
             .map(|name| self.parameter(name));
-        // Debug quotes the texts, so no text can look like two.
+        // Debug quotes the texts, so that one text cannot look like two.
         format!(
             "{:?}",
             (
@@ -207,8 +208,8 @@ impl Schema {
         )
     }
 
-    /// Returns whether Bits are the bytes of a binary column, with a length in bytes: Flink CDC names BINARY and
-    /// VARBINARY so. No `bit(n)` is longer than 64.
+    /// Returns whether Bits are the bytes of a binary column, with a length in bytes. Flink CDC uses this name for
+    /// BINARY and VARBINARY. A `bit(n)` has at most 64 bits.
     fn is_binary_as_bits(&self, is_flink: bool) -> bool {
         let is_length = |length: Cow<'_, str>| length.parse().is_ok_and(|length: u64| length <= 64);
         self.name() == "io.debezium.data.Bits"
@@ -252,7 +253,7 @@ impl Schema {
                 declared.unsigned = true;
                 declared.encoding = Encoding::Unsigned;
             }
-            // TiCDC writes bytes as base64, and declares them as text.
+            // TiCDC writes bytes as base64, but declares text.
             (TypeFamily::Unknown, _) if tidb_type.as_ref().is_some_and(DeclaredType::is_bytes) => {
                 (declared.family, declared.encoding) = (TypeFamily::Blob, Encoding::Base64);
             }
@@ -298,7 +299,7 @@ impl Schema {
             ("io.debezium.time.IsoTimestamp", _) => (TypeFamily::Datetime, Encoding::Iso),
             ("io.debezium.time.IsoTime", _) => (TypeFamily::Time, Encoding::Iso),
             ("io.debezium.time.ZonedTime", _) => (TypeFamily::Time, Encoding::ZonedTime),
-            // Avro's own names, where Connect's are not in the schema.
+            // Avro's logical types, if the schema lacks Connect's.
             ("date", "int32") => (TypeFamily::Date, Encoding::Days),
             ("time-millis", "int32") => (TypeFamily::Time, Encoding::Time(MILLIS)),
             ("time-micros", "int64") => (TypeFamily::Time, Encoding::Time(MICROS)),
@@ -344,7 +345,8 @@ impl Schema {
     }
 }
 
-/// Splits the labels of an enum or set at commas. A comma within a label is escaped by a backslash, since Debezium 3.7 a backslash too.
+/// Splits the labels of an enum or set at commas. A backslash escapes a comma within a label; since Debezium 3.7 also a
+/// backslash.
 fn labels(allowed: &str) -> Vec<String> {
     let mut labels = vec![String::new(); usize::from(!allowed.is_empty())];
     let mut rest = allowed.chars().peekable();
@@ -358,7 +360,7 @@ fn labels(allowed: &str) -> Vec<String> {
     labels
 }
 
-/// Returns the text of MySQL's type, by TiDB's and the parameters that TiCDC adds.
+/// Returns the text of MySQL's type, from TiDB's type and the parameters that TiCDC adds.
 fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
     let quoted = |label: &String| format!("'{}'", label.replace('\\', "\\\\").replace('\'', "''"));
     match (

@@ -1,9 +1,10 @@
-//! debezium-avro: what Debezium's connectors write through Confluent's Avro converter.
+//! debezium-avro: messages that Debezium's connectors write through Confluent's Avro converter.
 //!
-//! A zero byte, the id of the writer schema in the registry as four bytes (big-endian), and the datum. As JSON the datum is the payload
-//! of debezium-json: an envelope, or a row without one (the `ExtractNewRecordState` transformation), whose record is called
-//! `server.database.table.Value`. The schema declares in attributes (`connect.name`, `connect.parameters`, `logicalType`, ...) what a
-//! schema part declares in JSON.
+//! A message is a zero byte, the id of the writer schema in the registry as four bytes (big-endian), and the datum. The
+//! datum has the same fields as the payload of debezium-json: an envelope, or a row without one (the
+//! `ExtractNewRecordState` transformation). The record of such a row is called `server.database.table.Value`. The
+//! schema's attributes (`connect.name`, `connect.parameters`, `logicalType`, ...) declare the same as a schema part in
+//! JSON.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -71,8 +72,8 @@ pub(crate) fn schema_id(message: &[u8]) -> Option<u32> {
     }
 }
 
-/// Returns whether bytes begin with an id as registries give them, and JSON does not follow: other converters write the
-/// same five bytes.
+/// Returns whether bytes begin with an id in a registry's range, and no JSON follows. Other converters write the same
+/// five bytes before JSON.
 fn is_framed(bytes: &[u8]) -> bool {
     let has_id = schema_id(bytes).is_some_and(|id| (1..=i32::MAX as u32).contains(&id));
     let datum = bytes.get(HEADER..).unwrap_or_default();
@@ -92,7 +93,7 @@ struct BoundSchema {
 #[derive(Clone, Copy)]
 struct BoundColumn {
     key: NameId,
-    /// True if its cells are requested, or say what happened.
+    /// True if its cells are requested, or name the operation.
     is_requested: bool,
     /// True if it may mark deleted rows.
     may_be_mark: bool,
@@ -103,7 +104,7 @@ pub(crate) struct BoundSchemas<'a> {
     snapshot: &'a SchemaSnapshot,
     by_id: HashMap<u32, usize>,
     bound: Vec<BoundSchema>,
-    /// The last id and its place: messages of a table follow each other.
+    /// The last id and its place. Messages of one table usually follow each other.
     last: (u32, usize),
 }
 
@@ -197,9 +198,9 @@ fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<Bound
     row.fields.iter().map(column).collect()
 }
 
-/// Declares the types of a row's columns, and returns their block.
+/// Declares the types of a row's columns. Returns their block.
 fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '_>) -> usize {
-    /// Blocks are kept with their schemas, so they need no hint.
+    /// Blocks are stored with their schemas, so the lookup needs no hint.
     const HINT: usize = usize::MAX - 1;
     events.types.start();
     for (field, column) in row
@@ -230,7 +231,7 @@ pub(super) fn read<'a>(
     message.emit(|events| primary_key(reading.key, snapshot, events), events)
 }
 
-/// Reads a record without a value, which is what the flattening leaves of a delete: the key has the row's key.
+/// Reads a record without a value, whose key names the deleted row. The flattening turns a delete into such a record.
 pub(crate) fn read_deleted_row<'a>(
     key: &'a [u8],
     options: &DialectOptions,
@@ -259,7 +260,7 @@ pub(crate) fn is_known(key: &[u8], caches: &Caches<'_>) -> bool {
     schema_id(key).is_some_and(|id| caches.debezium_avro.snapshot.find(id).is_ok())
 }
 
-/// Reads the delete that a key of TiCDC's is.
+/// Reads a key that TiCDC wrote for a delete.
 pub(super) fn read_deleted<'a>(
     key: &'a [u8],
     reading: &ReadContext<'_, 'a>,
@@ -282,7 +283,7 @@ fn read_key_as_deleted<'a>(
     message.emit(|events| primary_key(Some(key), snapshot, events), events)
 }
 
-/// Reads a message, or the key of one of Debezium's rows.
+/// Reads a message, or the key of a row that Debezium wrote.
 fn read_datum<'a>(
     bytes: &'a [u8],
     is_key: bool,
@@ -333,7 +334,7 @@ fn read_datum<'a>(
     Ok(message)
 }
 
-/// A datum that is being read.
+/// A datum in the course of reading.
 struct Datum<'d, 'a> {
     bound: &'d BoundSchema,
     reader: &'d mut Reader<'a>,
@@ -446,7 +447,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         value.map_err(|fault| fault.within(&field.name))
     }
 
-    /// A row without an envelope, but for the fields that the flattening added.
+    /// Reads a row without an envelope. Fields that the flattening added are not columns.
     fn read_flat(
         &mut self,
         plan: &'d FlatPlan,
@@ -484,7 +485,7 @@ impl<'d, 'a> Datum<'d, 'a> {
     }
 }
 
-/// The names of the key's fields. A key of another converter is read as JSON.
+/// Returns the names of the key's fields. A key from another converter is read as JSON.
 fn primary_key(
     key: Option<&[u8]>,
     schemas: &SchemaSnapshot,
@@ -494,7 +495,7 @@ fn primary_key(
     let Some(id) = schema_id(key) else {
         return Ok(key_names(key, events));
     };
-    // The fault is one of the key, so it has no place in the message.
+    // The fault concerns the key, so it has no offset in the message.
     let schema = schemas
         .find(id)
         .map_err(|fault| fault.without_byte().within("key"))?;

@@ -1,4 +1,4 @@
-//! A message in any of Debezium's forms, and what it says happened.
+//! A message in any of Debezium's forms, and its operation.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,46 +14,46 @@ use crate::value::Value;
 
 pub(super) const OPERATIONS: [(&str, Op); 7] = [
     ("c", Op::Insert),
-    // CloudCanal.
+    // CloudCanal writes `i`.
     ("i", Op::Insert),
     ("u", Op::Update),
     ("d", Op::Delete),
     ("r", Op::Snapshot),
     ("t", Op::Truncate),
-    // CloudCanal.
+    // CloudCanal writes `a`.
     ("a", Op::Ddl),
 ];
 
-/// A message as far as it is read.
+/// A partially read message.
 pub(super) struct Message<'a> {
     pub envelope: Envelope<'a>,
     pub before: Option<Cells>,
     pub after: Option<Cells>,
-    /// Of a transaction.
+    /// `BEGIN` or `END` of a transaction.
     pub status: Option<Cow<'a, str>>,
     pub shape: Shape,
-    /// True if there are members that are not the envelope's.
+    /// True if it has members that an envelope does not have.
     pub others: bool,
     /// True if a flat row says that it is deleted.
     pub deleted: Option<bool>,
-    /// What the member says of a flat row that the option `op_column` names.
+    /// Operation in the member of a flat row that the option `op_column` names.
     pub said: Option<Op>,
     /// True if a flat row is the row before an update.
     pub is_before: bool,
-    /// The path of a member of a flat row that may say the same.
+    /// Path of a member of a flat row that may mark a delete.
     pub mark: Option<String>,
-    /// Why it is not known what happened to a flat row, unless it says that it is deleted or not.
+    /// Reason why the operation of a flat row is unknown, unless the row tells whether it is deleted.
     pub unsaid: Option<Fault>,
 }
 
-/// What a message's members show it to be.
+/// Form of a message, according to its members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Nothing that Debezium writes.
+    /// A form that Debezium does not write.
     Unknown,
-    /// At least a time, as heartbeats have.
+    /// An envelope with at least a time. Heartbeats have only a time.
     Envelope,
-    /// The wrapper has a payload, and it is null.
+    /// A wrapper with a payload that is null.
     Tombstone,
     /// A row without an envelope.
     Flat,
@@ -77,7 +77,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Looks at a member of a row without an envelope. Returns whether it is a column, not only a mark.
+    /// Handles a member of a row without an envelope. Returns whether it is a column, not only a mark.
     pub fn is_column(
         &mut self,
         key: NameId,
@@ -100,7 +100,7 @@ impl<'a> Message<'a> {
         Ok(true)
     }
 
-    /// Ends a row without an envelope, which has these cells.
+    /// Ends a row without an envelope. `cells` are its columns.
     pub fn end_row(&mut self, cells: Cells, reading: &ReadContext<'_, 'a>) {
         self.unsaid = match (&reading.options.op_column, &self.mark) {
             (Some(path), _) if self.said.is_none() => Some(row_marks::missing(path)),
@@ -117,7 +117,7 @@ impl<'a> Message<'a> {
         *image = Some(cells);
     }
 
-    /// Adds the message to the events. `primary_key` is called for a row change.
+    /// Adds the message to the events. Calls `primary_key` for a row change.
     pub fn emit(
         mut self,
         primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
@@ -136,7 +136,7 @@ impl<'a> Message<'a> {
         }
         let (mut before, mut after) = (None, None);
         if op == Op::Watermark {
-            // It is of all tables, which TiCDC writes as empty names.
+            // A watermark concerns all tables. TiCDC writes empty names.
             (self.envelope.database, self.envelope.table) = (None, None);
             self.envelope.source.watermark_ts = self.envelope.source.commit_ts.take();
         }
@@ -163,7 +163,7 @@ impl<'a> Message<'a> {
                 (Shape::Tombstone, _) => Op::Tombstone,
                 (Shape::Flat, _) if self.deleted == Some(true) => Op::Delete,
                 (Shape::Flat, _) if self.said.is_some() => self.said.unwrap_or(Op::Update),
-                // Whether a row that says no more was inserted or updated is not known; it is there.
+                // A row without an operation was inserted or updated. It exists, so it counts as an update.
                 (Shape::Flat, None) => Op::Update,
                 (_, Some(word)) => self.op_of(word)?,
                 (Shape::Unknown, None) => {
@@ -177,7 +177,7 @@ impl<'a> Message<'a> {
     fn op_of(&self, word: &str) -> Result<Op> {
         match any_case(word, &OPERATIONS) {
             Some(op) => Ok(op),
-            // A message that an application wrote into the log of the database; of TiCDC, a watermark.
+            // A message that an application wrote into the log of the database. TiCDC uses it for a watermark.
             None if word.eq_ignore_ascii_case("m") => Ok(if self.is_ticdc() {
                 Op::Watermark
             } else {
@@ -204,7 +204,7 @@ impl<'a> Message<'a> {
         self.envelope.connector.as_deref() == Some("TiCDC")
     }
 
-    /// DDL, transactions and heartbeats have no `op`.
+    /// Returns the operation of a message without `op`: DDL, a transaction or a heartbeat.
     fn without_op(&self) -> Result<Op> {
         if let Some(sql) = &self.envelope.sql {
             return Ok(Op::of_statement(sql));
@@ -230,7 +230,8 @@ impl<'a> Message<'a> {
         Ok(Op::Heartbeat)
     }
 
-    /// The before image is whole: nothing is overlaid. CloudCanal writes an empty object where there is no image.
+    /// Returns the images. The before image is whole, so nothing is merged onto it. CloudCanal writes an empty object
+    /// for a missing image.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let image = |cells: &Option<Cells>| cells.clone().map(Image::whole);
         let missing = |field: &str| no_image(op).within(field);

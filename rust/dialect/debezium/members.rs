@@ -1,4 +1,5 @@
-//! Scalar members of Debezium's envelope, and what each sets: one table for envelopes, flattened rows, CloudEvents and Avro.
+//! Scalar members of Debezium's envelope, and the fields that they set: one table for envelopes, flattened rows,
+//! CloudEvents and Avro.
 
 use std::borrow::Cow;
 
@@ -15,16 +16,16 @@ use crate::value::Value;
 pub(super) struct Member {
     /// Path in an envelope.
     path: &'static str,
-    /// True if the flattening adds it to a row, if `add.fields` asks for it.
+    /// True if the flattening adds it to a row when `add.fields` names it.
     is_added: bool,
     sets: Sets,
 }
 
-/// What the value of a member sets.
+/// The field that a member sets.
 #[derive(Clone, Copy, Debug)]
 enum Sets {
     Operation,
-    /// True if a flattened row is deleted. Envelopes do not have it.
+    /// Flag that a flattened row is deleted. Envelopes do not have it.
     Deleted,
     /// `BEGIN` or `END` of a transaction.
     Status,
@@ -36,7 +37,7 @@ enum Sets {
     SourceText(for<'a> fn(&mut Source<'a>, &'a str) -> bool),
     /// A number that differs between messages.
     SourceNumber(for<'a> fn(&mut Source<'a>, i64)),
-    /// Nothing, and differs between messages.
+    /// No field. The value differs between messages.
     Nothing,
 }
 
@@ -81,7 +82,8 @@ macro_rules! source_number {
     };
 }
 
-/// In the order in which a name without its record is searched: `__ts_ms` is the envelope's, `__db` is that of `source`.
+/// The order determines the search by a name without its record: `__ts_ms` is the envelope's time, `__db` is the name
+/// in `source`.
 static MEMBERS: [Member; 32] = [
     movable("op", Sets::Operation),
     movable("deleted", Sets::Deleted),
@@ -109,15 +111,15 @@ static MEMBERS: [Member; 32] = [
     movable("source.thread", Nothing),
     movable("source.query", Nothing),
     movable("source.sequence", Nothing),
-    // TiCDC's.
+    // Only TiCDC writes it.
     movable("source.commit_ts", source_number!(commit_ts)),
     movable("transaction.id", source_text!(transaction_id)),
     movable("transaction.total_order", Nothing),
     movable("transaction.data_collection_order", Nothing),
-    // Of a message about a transaction.
+    // Members of a message about a transaction.
     fixed("id", SourceText(transaction)),
     fixed("status", Sets::Status),
-    // Of a schema change.
+    // Members of a schema change.
     fixed(
         "databaseName",
         Text(|envelope, name| _ = envelope.database.get_or_insert(name)),
@@ -134,7 +136,7 @@ fn transaction<'a>(source: &mut Source<'a>, id: &'a str) -> bool {
     true
 }
 
-/// Units of a time, in a second.
+/// Units per second of a time.
 const MILLIS: i64 = 1_000;
 const MICROS: i64 = 1_000_000;
 const NANOS: i64 = 1_000_000_000;
@@ -147,7 +149,7 @@ fn happened<const UNIT: i64>(source: &mut Source<'_>, time: i64) {
     finest::<UNIT>(&mut source.event_time, time);
 }
 
-/// Replaces a time by a finer one, in microseconds. Zero is no time.
+/// Replaces a time by a finer one, in microseconds. Ignores zero.
 fn finest<const UNIT: i64>(time: &mut Option<i64>, number: i64) {
     if number == 0 || UNIT == MILLIS && time.is_some() {
         return;
@@ -185,7 +187,8 @@ pub(super) fn ignored() -> &'static Member {
     &IGNORED
 }
 
-/// Finds the member that the flattening added to a row: `__` and its path, or its name in the envelope or in `source`.
+/// Finds the member that the flattening added to a row. The name is `__` and the path, or `__` and the name in the
+/// envelope or in `source`.
 pub(super) fn added(name: &str) -> Option<&'static Member> {
     let name = name.strip_prefix("__")?;
     MEMBERS.iter().find(|member| {
@@ -204,7 +207,8 @@ fn is_joined(path: &str, name: &str) -> bool {
     !record.is_empty() && rest == Some(member)
 }
 
-/// Finds the member that an attribute of a CloudEvent is: `iodebezium` and its name without `_`, such as `iodebeziumtsms`.
+/// Finds the member for an attribute of a CloudEvent: `iodebezium` and the member's name without `_`, such as
+/// `iodebeziumtsms`.
 pub(super) fn attribute(name: &str) -> Option<&'static Member> {
     match name.strip_prefix("iodebezium")? {
         "op" => find("op"),
@@ -245,7 +249,7 @@ impl Member {
             .map_or(FlatMember::Same, FlatMember::Placeholder)
     }
 
-    /// Sets what a value says; null says nothing.
+    /// Sets the value of the member. Ignores null.
     pub fn set<'a>(
         &self,
         value: Value<'a>,
@@ -292,7 +296,7 @@ fn integer(value: Value<'_>) -> Option<i64> {
     }
 }
 
-/// Returns whether a row is deleted, as `__deleted` says.
+/// Returns whether a row is deleted, from the text of `__deleted`.
 fn deletion(text: &str) -> Result<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
@@ -312,7 +316,7 @@ mod tests {
     use super::*;
     use crate::wire::json_de::member_names;
 
-    /// Members with a value of their own, and those that no form but JSON has.
+    /// Members with a value of their own, and members that only JSON has.
     const OTHERS: [&str; 9] = [
         "after",
         "before",

@@ -1,7 +1,7 @@
-//! debezium-json: what Debezium's MySQL connector writes through Kafka Connect's JSON converter, and CloudCanal's envelope of
-//! the same shape.
+//! debezium-json: messages that Debezium's MySQL connector writes through Kafka Connect's JSON converter, and
+//! CloudCanal's envelope of the same form.
 //!
-//! With its schema part (`schemas.enable`), which says in which form each column is written:
+//! A message with its schema part (`schemas.enable`), which declares the encoding of each column:
 //!
 //! ```json
 //! {"schema":{"type":"struct","fields":[{"type":"struct","fields":[{"type":"int64","optional":false,"field":"id"},
@@ -9,9 +9,10 @@
 //!  "payload":{"before":null,"after":{"id":1,"total":"BOI="},"source":{"db":"shop","table":"orders"},"op":"c","ts_ms":1}}
 //! ```
 //!
-//! Without it a message is the payload alone. Flattened rows (the `ExtractNewRecordState` transformation) are read where they
-//! carry one of the fields that it adds, `__op` or `__deleted` or another, where the schema part is that of a row, or where the user
-//! says that messages are rows (`unwrapped`). CloudEvents have the payload in `data`.
+//! Without a schema part, a message is the payload alone. The dialect also reads flattened rows (the
+//! `ExtractNewRecordState` transformation) in three cases: the row has a field that the transformation adds, such as
+//! `__op` or `__deleted`; the schema part describes a row; or the user says that messages are rows (`unwrapped`).
+//! CloudEvents have the payload in `data`.
 
 mod avro_plan;
 mod avro_values;
@@ -121,7 +122,7 @@ static PLACEHOLDERS: LazyLock<Vec<(&str, Placeholder)>> = LazyLock::new(|| {
     images.into_iter().chain(members::placeholders()).collect()
 });
 
-/// Classifies a member of a flattened row. Members that an envelope or its wrapper may have too are unclear.
+/// Classifies a member of a flattened row. A member is unclear if an envelope or its wrapper may also have it.
 fn flat_member(name: &str) -> FlatMember {
     match added(name) {
         Some(member) => member.flat(),
@@ -146,7 +147,7 @@ struct Members<'a> {
     source: Option<SourceMembers<'a>>,
     /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
     op: Option<CowStr<'a>>,
-    /// When the message was made: milliseconds.
+    /// Time when the message was made: milliseconds.
     ts_ms: Option<i64>,
     ts_us: Option<i64>,
     ts_ns: Option<i64>,
@@ -166,16 +167,16 @@ struct Members<'a> {
     /// Flink CDC's schema change: the text of a [`History`].
     #[serde(rename = "historyRecord")]
     history: Option<CowStr<'a>>,
-    /// Key columns, as Paimon reads them. Debezium does not write them.
+    /// Key columns, which Paimon reads. Debezium does not write them.
     #[serde(default, rename = "pkNames")]
     pk_names: Names,
     /// `BEGIN` or `END` of a transaction.
     status: Option<CowStr<'a>>,
-    /// Of a transaction.
+    /// Id of a transaction.
     id: Option<CowStr<'a>>,
 }
 
-/// A schema change as Debezium's history has it.
+/// A schema change in the form of Debezium's history.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct History<'a> {
@@ -191,7 +192,7 @@ struct History<'a> {
 struct SourceMembers<'a> {
     version: Option<CowStr<'a>>,
     connector: Option<CowStr<'a>>,
-    /// When the change was made: milliseconds.
+    /// Time of the change: milliseconds.
     ts_ms: Option<i64>,
     ts_us: Option<i64>,
     ts_ns: Option<i64>,
@@ -213,11 +214,11 @@ struct Transaction<'a> {
     id: Option<CowStr<'a>>,
 }
 
-/// True if there is a transaction, whose id the [`Reader`] keeps.
+/// True if the message has a transaction. The [`Reader`] keeps its id.
 #[derive(Default)]
 struct TransactionPart(bool);
 
-/// `before` or `after`: an object, or null. CloudCanal writes an empty object where there is no image.
+/// `before` or `after`: an object, or null. CloudCanal writes an empty object for a missing image.
 #[derive(Default)]
 struct ImageMember(Option<Cells>);
 
@@ -225,7 +226,7 @@ struct ImageMember(Option<Cells>);
 #[derive(Default)]
 struct SchemaPart(Option<usize>);
 
-/// The payload within a wrapper, which the [`Reader`] keeps.
+/// The payload within a wrapper. The [`Reader`] keeps it.
 #[derive(Default)]
 struct Payload;
 
@@ -241,17 +242,17 @@ deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(
     part.index().is_some()
 ));
 
-/// The fault of an object that would be a row of nulls.
+/// Returns the fault of an object that would be a row of nulls.
 #[cold]
 fn no_columns(object: &Cursor<'_>) -> Fault {
     let what = "the object has none of the schema's columns, so it is not a row of the table, whatever unwrapped says";
     Fault::new(Kind::Envelope, what).at(object.at())
 }
 
-/// What to set for messages that are rows.
+/// Advice for messages that are rows.
 pub(super) const UNWRAPPED: &str = "; a flattened row is an object of the columns, such as {\"id\": 7, \"name\": \"x\"}, and op_column names a member of it that says what happened; if the message is a row without an envelope, set unwrapped=True";
 
-/// What to do with the events of an outbox.
+/// Advice for the events of an outbox.
 const OUTBOX: &str = "is text, as Debezium's EventRouter writes it, and no row; read the topic of the outbox table itself, without EventRouter, or set table.expand.json.payload=true in it and unwrapped=True here";
 
 fn read<'a>(
@@ -274,7 +275,7 @@ fn read<'a>(
     })
 }
 
-/// Reads a record without a value, which is what the flattening leaves of a delete: the key has the row's key.
+/// Reads a record without a value, whose key names the deleted row. The flattening turns a delete into such a record.
 pub(crate) fn read_deleted<'a>(
     key: &'a [u8],
     reading: &ReadContext<'_, 'a>,
@@ -306,7 +307,7 @@ pub(crate) fn read_deleted<'a>(
     message.emit(|_| Ok(Some(names)), events)
 }
 
-/// Sets what a member of a flattened row or an attribute of a CloudEvent says.
+/// Sets the value of a member of a flattened row, or of an attribute of a CloudEvent.
 fn set_added<'a>(
     message: &mut Message<'a>,
     member: &Member,
@@ -327,7 +328,7 @@ fn has_image(object: &Cursor<'_>) -> bool {
     })
 }
 
-/// Returns whether an object is an envelope, by two of its objects. Columns may be called like one, and hold an object.
+/// Returns whether an object is an envelope, by two of its objects. A single object may be a column with such a name.
 fn is_envelope(object: &Cursor<'_>) -> bool {
     has_image(object)
         && has_member(object, |name, first| {
@@ -335,13 +336,13 @@ fn is_envelope(object: &Cursor<'_>) -> bool {
         })
 }
 
-/// Returns whether an object is a row without an envelope: it has one of the fields that the flattening adds.
+/// Returns whether an object is a row without an envelope: it has a field that the flattening adds.
 fn is_flat(object: &Cursor<'_>) -> bool {
     has_member(object, |name, _| added(name).is_some()) && !is_envelope(object)
 }
 
-/// Returns whether an object is a row, as the user says that messages are rows: it is neither an envelope, which has a
-/// row image, nor the wrapper around a payload, which is a schema part and a payload of any kind, or a payload alone.
+/// Returns whether an object is a row, given the option `unwrapped`. An envelope is not a row: it has a row image. A
+/// wrapper is not a row: it has a schema part and a payload of any kind, or only a payload.
 fn is_unwrapped(object: &Cursor<'_>) -> bool {
     let is_object = |first| matches!(first, Some(b'{' | b'n'));
     let has_columns = has_member(object, |name, first| match name {
@@ -358,7 +359,7 @@ fn is_unwrapped(object: &Cursor<'_>) -> bool {
     (has_columns || !has_payload()) && !has_image(object)
 }
 
-/// Returns whether an object is complete and has nothing that only an envelope has.
+/// Returns whether an object is complete and has no member that only an envelope has.
 fn may_be_row(object: &Cursor<'_>) -> bool {
     const OF_ENVELOPES: [&str; 9] = [
         "before",
@@ -378,18 +379,18 @@ fn may_be_row(object: &Cursor<'_>) -> bool {
 struct Reader<'r, 'a, 's, 'k> {
     events: &'r mut Events<'a, 's, 'k>,
     reading: &'r ReadContext<'r, 'a>,
-    /// The payload, behind a wrapper's member.
+    /// The payload in a wrapper.
     payload: Option<Message<'a>>,
     transaction_id: Option<Cow<'a, str>>,
-    /// The row that the schema part describes, if that is not an envelope.
+    /// The row that the schema part describes, if it does not describe an envelope.
     row: Option<RowName>,
     /// The object whose members are read.
     wrapper: Option<Cursor<'a>>,
     /// True if the schema part has been read.
     has_schema: bool,
-    /// True if there are members that are not the envelope's.
+    /// True if it has members that an envelope does not have.
     others: bool,
-    /// How many wrappers there are around what is read.
+    /// Number of wrappers around the current object.
     depth: u32,
 }
 
@@ -443,8 +444,8 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         Ok(message)
     }
 
-    /// The payload, or the wrapper around it. Columns of a flattened row may be called like the envelope's members, so only what
-    /// cannot be an envelope is looked at twice.
+    /// Reads the payload, or the wrapper around it. Columns of a flattened row may have the names of the envelope's
+    /// members. So only an object that cannot be an envelope is read twice.
     fn read(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         let start = cursor.clone();
         self.wrapper = Some(start.clone());
@@ -461,7 +462,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         if members.is_err() || self.others {
             if is_flat(&start) {
                 *cursor = start;
-                // Columns may be called like the envelope's parts.
+                // Columns may have the names of the envelope's parts.
                 (self.row, self.payload, self.transaction_id) = (None, None, None);
                 return self.read_flat(cursor);
             }
@@ -507,7 +508,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         Ok(block.map_or(Part::None, Part::Index))
     }
 
-    /// Some writers put the schema part behind the payload, which it describes.
+    /// Reads the schema part after the payload that it describes. Some writers use this order.
     fn read_schema_behind(&mut self) -> Result<()> {
         let wrapper = self.wrapper.take().filter(|_| !self.has_schema);
         let is_schema = |name: &str, first| name == "schema" && first == Some(b'{');
@@ -531,7 +532,8 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
                 .any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
-    /// Refuses objects that may be unions' values in Avro's JSON. Without a schema part nothing says that they are JSON.
+    /// Refuses objects that may be values of unions in Avro's JSON. Without a schema part, nothing proves that they are
+    /// JSON columns.
     fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
         let images = [("before", &message.before), ("after", &message.after)];
         images.into_iter().try_for_each(|(name, cells)| {
@@ -553,7 +555,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         let has_objects = &self.reading.options.has_objects;
         let is_known = match self.events.keys.column(*key) {
             Some(column) => has_objects.get(column) == Some(&true),
-            // A column that is not requested, if there is a schema.
+            // Without an index, the column is not requested, if there is a schema.
             None => !has_objects.is_empty(),
         };
         let fault = if is_known {
@@ -567,8 +569,8 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         })
     }
 
-    /// Returns whether a row image may be a union's value in Avro's JSON: it has no requested column, or only one,
-    /// which is an object.
+    /// Returns whether a row image may be the value of a union in Avro's JSON: it has no requested column, or a single
+    /// one whose value is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
         let is_suspect =
             |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
@@ -578,7 +580,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             .any(is_suspect)
     }
 
-    /// The schema change within the text of `historyRecord`.
+    /// Reads the schema change within the text of `historyRecord`.
     fn read_history(&mut self, members: &mut Members<'a>) -> Result<()> {
         let text = match members.history.take() {
             None => return Ok(()),
@@ -626,7 +628,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         Ok(())
     }
 
-    /// An object or null. LakeSoul writes a number, which is an error only where the id is requested.
+    /// Reads an object or null. LakeSoul writes a number, which is an error only if the id is requested.
     fn read_transaction(&mut self, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
         match cursor.peek() {
             Some(b'{') => {
@@ -640,7 +642,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         }
     }
 
-    /// A CloudEvent: attributes that say what a payload's `source` does, and the payload in `data`.
+    /// Reads a CloudEvent. Its attributes repeat members of the payload's `source`. The payload is in `data`.
     fn read_cloud_event(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         (self.others, self.wrapper) = (false, None);
         let mut attributes = Vec::new();
@@ -663,7 +665,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
         Ok(message)
     }
 
-    /// A row without an envelope, but for the fields that the flattening added with two underscores.
+    /// Reads a row without an envelope. Fields that the flattening added, with two underscores, are not columns.
     fn read_flat(&mut self, cursor: &mut Cursor<'a>) -> Result<Message<'a>> {
         self.others = false;
         let mut message = Message {
@@ -696,7 +698,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 }
 
 impl<'a> Members<'a> {
-    /// Returns whether there is anything that Debezium writes, but for a schema part.
+    /// Returns whether it has any member that Debezium writes, apart from a schema part.
     fn has_any(&self) -> bool {
         let has_event = self.op.is_some()
             || self.before.0.is_some()
@@ -768,10 +770,10 @@ impl<'a> SourceMembers<'a> {
     }
 }
 
-/// `ByLogicalTableRouter` adds it to the key, with the topic before the routing. It is not a column.
+/// `ByLogicalTableRouter` adds this member to the key. It holds the topic before the routing, and is not a column.
 const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 
-/// The names in the message's key, with or without its own schema part. A key that is not such a object names nothing.
+/// Returns the names in the message's key, with or without its own schema part. Any other key has no names.
 fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     if is_wrapper(&cursor) {

@@ -1,12 +1,12 @@
-//! Avro as console consumers print it (`kafka-avro-console-consumer`, `kcat -s value=avro`): a union's value is an object of one
-//! member, the name of its type.
+//! Avro as console consumers print it (`kafka-avro-console-consumer`, `kcat -s value=avro`). The value of a union is an
+//! object with one member, whose name is the value's type.
 //!
 //! ```json
 //! {"before":null,"after":{"server.shop.orders.Value":{"id":7,"note":{"string":"x"}}},"source":{"table":{"string":"orders"}},
 //!  "op":"c","ts_ms":{"long":1714979289512}}
 //! ```
 //!
-//! It is refused: bytes and decimals in it are characters, which nothing tells from text.
+//! It is refused, because its bytes and decimals are characters that look like text.
 
 use super::members;
 use crate::dialect::json_members::{has_member, member};
@@ -14,15 +14,15 @@ use crate::error::{Fault, Kind, excerpt};
 use crate::wire::avro_json::is_union;
 use crate::wire::json::Cursor;
 
-/// The fault of a message that is printed Avro.
+/// Returns the fault of a message that is printed Avro.
 #[cold]
 pub(super) fn fault() -> Fault {
     let what = "is in Avro's JSON, as console consumers print it; read the topic itself with debezium-avro";
     Fault::new(Kind::Envelope, what)
 }
 
-/// The fault of a row with an object that may be a union's value, or JSON: which one, only the user knows. If it is a union's, the row's
-/// other values are wrong too, where they are bytes.
+/// Returns the fault of a row with an object that may be the value of a union, or JSON. Only the user knows which. If
+/// it is a union's value, the row's bytes in other columns are wrong too.
 #[cold]
 pub(super) fn ambiguous(json: &str) -> Option<Fault> {
     is_union(Cursor::new(json, true)).then(|| {
@@ -34,7 +34,7 @@ pub(super) fn ambiguous(json: &str) -> Option<Fault> {
     })
 }
 
-/// The fault of an envelope that is printed Avro.
+/// Returns the fault of an envelope that is printed Avro.
 #[cold]
 pub(super) fn find(envelope: &Cursor<'_>) -> Option<Fault> {
     let outer = || {
@@ -57,8 +57,8 @@ fn is_image(name: &str) -> bool {
     matches!(name, "before" | "after")
 }
 
-/// Returns whether the value of a member is a union's. A row image is within the name of its record, which Debezium
-/// calls `Value` in the namespace of the table.
+/// Returns whether the value of a member belongs to a union. A row image is within a member with its record's name.
+/// Debezium calls the record `Value` in the namespace of the table.
 fn is_printed(name: &str, value: &Cursor<'_>) -> bool {
     let is_record =
         |name: &str, first| (name == "Value" || name.ends_with(".Value")) && first == Some(b'{');
@@ -69,7 +69,7 @@ fn is_printed(name: &str, value: &Cursor<'_>) -> bool {
     }
 }
 
-/// The fault of the first of these members whose value is a union's.
+/// Returns the fault of the first matching member whose value belongs to a union.
 fn printed_member(object: &Cursor<'_>, is_one: impl Fn(&str) -> bool) -> Option<Fault> {
     let mut cursor = object.clone();
     let mut members = cursor.object().ok()?;

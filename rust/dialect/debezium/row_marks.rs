@@ -1,11 +1,13 @@
-//! Marks of deletes in rows without an envelope, by other sinks than Debezium, and by its flattening with another `add.fields.prefix`.
+//! Marks of deletes in rows without an envelope. Other sinks than Debezium write them, and Debezium's flattening with
+//! another `add.fields.prefix`.
 //!
 //! ```json
 //! {"id":7,"name":"x","_cdc":{"op":"D"}}
 //! {"id":7,"name":"x","__DORIS_DELETE_SIGN__":"true"}
 //! ```
 //!
-//! The option `op_column` names the member that is read. A mark that nobody names is an error: the row would be an update.
+//! The option `op_column` names the member to read. A mark that the option does not name is an error, because the row
+//! would become an update.
 
 use std::borrow::Cow;
 
@@ -40,19 +42,19 @@ const OPERATIONS: [(&str, Op); 20] = [
     ("1", Op::Delete),
 ];
 
-/// The words of a row as it was before an update.
+/// Words that mark the row before an update.
 const BEFORE: [&str; 2] = ["-u", "update_preimage"];
 
-/// What a row's member says of it.
+/// Operation of a row, from one of its members.
 pub(super) struct Said<'a> {
     pub op: Op,
-    /// True if it is the row before an update, whose row after it is a message of its own.
+    /// True if it is the row before an update. The row after it is a separate message.
     pub is_before: bool,
     /// The word.
     pub operation: Option<Cow<'a, str>>,
 }
 
-/// Reads what the value of a path's first member says of its row.
+/// Reads the operation of a row from the value of the path's first member.
 pub(super) fn said<'a>(path: &str, name: &str, value: Value<'a>) -> Result<Said<'a>> {
     let value = match (
         path.strip_prefix(name)
@@ -85,7 +87,7 @@ fn inner_value<'a>(json: &'a str, path: &str) -> Option<Value<'a>> {
     None
 }
 
-/// The fault of a row without the member that says what happened.
+/// Returns the fault of a row without the member that holds the operation.
 #[cold]
 pub(super) fn missing(path: &str) -> Fault {
     Fault::new(
@@ -113,7 +115,7 @@ fn meaning(value: Value<'_>) -> Result<Said<'_>> {
     }
     match any_case(&text, &OPERATIONS) {
         Some(op) => said(op, false, Some(text).filter(|text| !is_flag(text))),
-        // When the row was deleted.
+        // The text is the time of the delete.
         None if is_time(&text) => said(Op::Delete, false, None),
         None => {
             let what = format!(
@@ -136,7 +138,7 @@ fn is_time(text: &str) -> bool {
     is_epoch || DateTimeText::parse(text).is_ok()
 }
 
-/// What the value of a mark is.
+/// Kind of a mark's value.
 #[derive(Clone, Copy, PartialEq)]
 enum MarkKind {
     /// A word such as `D`.
@@ -147,7 +149,8 @@ enum MarkKind {
     Time,
 }
 
-/// What a member of this name would mark, if other sinks wrote it. `is_inner`: within an object of metadata.
+/// Returns the kind of mark that a member of this name would be in other sinks. `is_inner`: within an object of
+/// metadata.
 fn kind_of(name: &str, is_inner: bool) -> Option<MarkKind> {
     let name = name.to_ascii_lowercase();
     let mut words = name
@@ -175,8 +178,8 @@ fn marks_delete(kind: MarkKind, value: &Value<'_>) -> bool {
     }
 }
 
-/// Returns whether Debezium's flattening with another prefix may have added a field: `cdc_deleted` with the text
-/// `true`, `cdc_op` with `d`.
+/// Returns whether Debezium's flattening with another prefix may have added a field, such as `cdc_deleted` with the
+/// text `true` or `cdc_op` with `d`.
 fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
     let prefix = name
         .strip_suffix("deleted")
@@ -188,7 +191,7 @@ fn is_of_debezium(name: &str, value: &Value<'_>) -> bool {
     is_text && prefix.is_some_and(|prefix| prefix.ends_with(|c: char| !c.is_ascii_alphanumeric()))
 }
 
-/// Returns whether the value of a mark may begin so: most values do not, and need no look at their name.
+/// Returns whether the value may be a mark, by its first byte. Most values are not, so their names need no check.
 fn may_mark(value: &Value<'_>) -> bool {
     match value {
         Value::Nested(_) | Value::Scaled(1, 0) => true,
@@ -209,7 +212,7 @@ fn is_metadata(name: &str) -> bool {
     name.starts_with('_') || ["meta", "metadata", "cdc"].contains(&name)
 }
 
-/// Returns the path of a member that marks a deleted row. `is_any`: marks of other sinks than Debezium count.
+/// Returns the path of a member that marks a deleted row. `is_any`: marks of other sinks than Debezium count too.
 pub(super) fn find(name: &str, value: &Value<'_>, is_any: bool) -> Option<String> {
     if !may_mark(value) {
         return None;
@@ -237,7 +240,7 @@ pub(super) fn find(name: &str, value: &Value<'_>, is_any: bool) -> Option<String
     }
 }
 
-/// The fault of a row with a mark that is not read.
+/// Returns the fault of a row with a mark that is not read.
 #[cold]
 pub(super) fn unread(path: &str) -> Fault {
     let what = format!(

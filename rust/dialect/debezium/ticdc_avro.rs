@@ -1,10 +1,11 @@
-//! ticdc-avro: what TiCDC's protocol `avro` writes.
+//! ticdc-avro: messages of TiCDC's protocol `avro`.
 //!
-//! A row as it is after the change, behind Confluent's zero byte and the id of its schema, as [debezium-avro](super::debezium_avro) writes rows
-//! without an envelope. The schema has the type of each column in `connect.parameters.tidb_type`, and the record is called
-//! `changefeed's namespace.database.table`. With `enable-tidb-extension` three fields are added: `_tidb_op` (`c` or `u`),
-//! `_tidb_commit_ts` and `_tidb_commit_physical_time` (milliseconds). A delete has no value, and the key's columns in the key.
-//! With `avro-enable-watermark` there are two other messages: a byte 1 and JSON is a DDL statement,
+//! A message is a row after the change, with Confluent's zero byte and schema id in front. The row has the form of a
+//! [debezium-avro](super::debezium_avro) row without an envelope. The schema has the type of each column in
+//! `connect.parameters.tidb_type`, and the record is called `changefeed's namespace.database.table`.
+//! `enable-tidb-extension` adds three fields: `_tidb_op` (`c` or `u`), `_tidb_commit_ts` and
+//! `_tidb_commit_physical_time` (milliseconds). A delete has no value, and only the key's columns, in the key.
+//! `avro-enable-watermark` adds two other messages: a byte 1 and JSON is a DDL statement,
 //!
 //! ```json
 //! {"query":"CREATE TABLE orders (id INT)","type":3,"schema":"shop","table":"orders","commitTs":449999999999999999}
@@ -41,7 +42,7 @@ const DDL: u8 = 1;
 /// The first byte of a watermark.
 const WATERMARK: u8 = 2;
 
-/// Returns whether bytes are a DDL statement or a watermark. Rows begin as those of debezium-avro do; their schema
+/// Returns whether bytes are a DDL statement or a watermark. Rows begin like rows of debezium-avro; only their schema
 /// tells them apart.
 fn is_event(bytes: &[u8]) -> bool {
     matches!(bytes, [DDL, b'{', ..] | [WATERMARK, _, _, _, _, _, _, _, _])
@@ -120,8 +121,8 @@ fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a, '_, '_>) -> 
     Ok(())
 }
 
-/// Reads the delete that a record without a value is, if its key is TiCDC's. Returns whether it is one: where the user has not named
-/// the dialect, it may be another's tombstone.
+/// Reads a record without a value as a delete, if TiCDC wrote its key. Returns whether it did. If the user has not
+/// named the dialect, the record may be a tombstone of another producer.
 pub(crate) fn read_key<'a>(
     key: Option<&'a [u8]>,
     is_named: bool,

@@ -1,4 +1,4 @@
-//! In what the rows that TiCDC writes in Avro differ from Debezium's.
+//! Differences between TiCDC's rows in Avro and Debezium's.
 
 use super::connect_schema::Schema as ConnectSchema;
 use super::members::{self, Member};
@@ -14,13 +14,14 @@ pub(super) static QUIRKS: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// Finds the member of Debezium's that TiCDC adds to a row. Columns have a type of TiDB, whatever they are called.
+/// Finds Debezium's member for a field that TiCDC adds to a row. Fields with a TiDB type are columns, whatever their
+/// names.
 pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<&'static Member> {
     let member = match name {
         "_tidb_op" => members::find("op"),
         "_tidb_commit_physical_time" => members::find("source.ts_ms"),
-        // Not read: deletes have no commit time, so changes with and without one would not be ordered by their offsets. Checksums
-        // are not verified.
+        // The commit time is not read: deletes lack it, so offsets would not order changes with it and changes without
+        // it. Checksums are not verified.
         "_tidb_commit_ts"
         | "_tidb_row_level_checksum"
         | "_tidb_corrupted"

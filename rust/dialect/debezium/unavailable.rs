@@ -5,8 +5,8 @@ use memchr::memmem;
 use crate::event::{Cells, Envelope, Events};
 use crate::value::Value;
 
-/// What connectors write in place of a value that an update did not change, if the log does not have it: PostgreSQL's TOAST, LOBs of
-/// Oracle and SQL Server, and large columns with MySQL's `binlog_row_image=NOBLOB`. The text, and the same as bytes in base64 and in
+/// Placeholder that connectors write for an unchanged value that the log lacks: PostgreSQL's TOAST, LOBs of Oracle and
+/// SQL Server, and large columns with MySQL's `binlog_row_image=NOBLOB`. As text, and as bytes in base64 and in
 /// hexadecimal digits.
 const UNAVAILABLE: [&str; 3] = [
     "__debezium_unavailable_value",
@@ -14,7 +14,7 @@ const UNAVAILABLE: [&str; 3] = [
     "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
 ];
 
-/// The same of an array of texts, and of an hstore.
+/// Placeholders of an array of texts and of an hstore.
 const UNAVAILABLE_NESTED: [&str; 2] = [
     r#"["__debezium_unavailable_value"]"#,
     r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#,
@@ -27,7 +27,7 @@ pub(super) fn lacks_values(envelope: &Envelope<'_>, text: &str) -> bool {
             .any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some())
 }
 
-/// Returns whether the connector may write placeholders. MySQL's writes them since 3.7.
+/// Returns whether the connector may write placeholders. Debezium's MySQL connector writes them since 3.7.
 pub(super) fn may_lack_values(envelope: &Envelope<'_>) -> bool {
     match envelope.connector.as_deref() {
         None | Some("TiCDC") => false,
@@ -51,7 +51,7 @@ fn is_unavailable(value: &Value<'_>) -> bool {
     }
 }
 
-/// Takes the cells out of an image whose values are not in the message.
+/// Removes the cells of an image whose values are not in the message.
 #[allow(
     clippy::indexing_slicing,
     reason = "the image is a range of these cells"

@@ -1,7 +1,7 @@
-//! The writer schemas of messages, by their ids in a schema registry.
+//! Writer schemas of messages, by their ids in a schema registry.
 //!
-//! The schema of an id never changes, so it is compiled once and kept as long as the decoder. Why a schema could not be fetched is a
-//! fact of one call, and is not kept.
+//! The schema of an id never changes, so it is compiled once and kept for the decoder's lifetime. The reason for a
+//! failed fetch belongs to one call, and is not kept.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use super::avro_plan::WriterSchema;
 use crate::error::{Fault, Kind, Result};
 
-/// A compiled schema, or why it cannot be compiled.
+/// A compiled schema, or the reason why it cannot be compiled.
 type Compiled = Result<Arc<WriterSchema>, Arc<str>>;
 
 /// The known schemas of a decoder.
@@ -19,16 +19,16 @@ pub(crate) struct WriterSchemas {
     known: RwLock<Arc<HashMap<u32, Compiled>>>,
 }
 
-/// The schemas that are known to one call.
+/// The schemas known to one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SchemaSnapshot {
     known: Arc<HashMap<u32, Compiled>>,
-    /// Why other schemas could not be fetched.
+    /// Reasons why other schemas could not be fetched.
     unfetched: HashMap<u32, String>,
 }
 
 impl WriterSchemas {
-    /// Adds a schema, unless its id is known. Returns why the schema cannot be used, if so.
+    /// Adds a schema, unless its id is known. Fails with the reason if the schema cannot be used.
     pub fn add(&self, id: u32, text: &str, references: &[String]) -> Result<(), String> {
         if self.is_known(id) {
             return Ok(());
@@ -62,7 +62,7 @@ impl WriterSchemas {
 }
 
 impl SchemaSnapshot {
-    /// Returns the schema of an id, or a fault that says why there is none.
+    /// Returns the schema of an id, or a fault with the reason for its absence.
     pub fn find(&self, id: u32) -> Result<&Arc<WriterSchema>> {
         match self.known.get(&id) {
             Some(Ok(schema)) => Ok(schema),
