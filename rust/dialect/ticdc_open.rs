@@ -1,16 +1,16 @@
-//! ticdc-open: TiCDC's open protocol. A Kafka record holds many changes: its key says of each which table and when, its value
-//! what.
+//! ticdc-open: TiCDC's open protocol. A Kafka record holds many changes. Its key has the table and the time of each
+//! change, its value the content.
 //!
-//! Key: a version as 8 bytes (1), then of each change the length as 8 bytes and JSON. Value: of each change the length as 8
-//! bytes and JSON. All numbers are big-endian.
+//! Key: a version as 8 bytes (1), then for each change the length as 8 bytes and JSON. Value: for each change the
+//! length as 8 bytes and JSON. All numbers are big-endian.
 //!
 //! ```json
 //! {"ts":450384410667647795,"scm":"shop","tbl":"orders","t":1}
 //! {"u":{"id":{"t":8,"h":true,"f":11,"v":1},"total":{"t":246,"f":65,"v":"12.50"}},"p":{}}
 //! ```
 //!
-//! `t` of a column is MySQL's number of its type. Text of blobs and of long texts is base64; binary text is quoted as Go
-//! does it (`strconv.Quote`).
+//! `t` of a column is MySQL's type number. Text of blobs and of long texts is base64. Binary text is quoted like in Go
+//! (`strconv.Quote`).
 
 use serde::Deserialize;
 
@@ -49,21 +49,22 @@ static OPEN: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// By the first length, which the value's own length bounds, and the object that follows. Resolved records have no object.
+/// Detects a record by its first length, which cannot exceed the value's length, and the object after it. Resolved
+/// records have no object.
 fn detect(value: &[u8]) -> bool {
     split(value).is_ok_and(|(part, rest)| {
         part.starts_with(b"{") && part.ends_with(b"}") && (rest.is_empty() || split(rest).is_ok())
     }) || value == [0; 8]
 }
 
-/// Returns whether bytes are a record's key: the protocol's version, and objects behind their lengths.
+/// Returns whether bytes are a record's key: the protocol's version, and objects with their lengths in front.
 pub(super) fn is_key(key: &[u8]) -> bool {
     heads(key)
         .and_then(split)
         .is_ok_and(|(part, _)| part.starts_with(b"{"))
 }
 
-/// The part behind a length, and what follows it.
+/// Returns the part with a length in front, and the rest.
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let short = |what: &str| Fault::new(Kind::Syntax, format!("ends within {what}"));
     let (length, rest) = bytes
@@ -79,7 +80,7 @@ const IS_BINARY: i64 = 1;
 const IS_PRIMARY_KEY: i64 = 1 << 3;
 const IS_UNSIGNED: i64 = 1 << 7;
 
-/// What the record's key says of a change.
+/// A change's part in the record's key.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Head<'a> {
@@ -98,7 +99,7 @@ struct Head<'a> {
     claim_check: Option<CowStr<'a>>,
 }
 
-/// What the record's value says of a change.
+/// A change's part in the record's value.
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Payload<'a> {
@@ -133,13 +134,13 @@ const ROW_IMAGE: &str = "$columns";
 
 deserialize_part!(OpenImage, ROW_IMAGE, |part| OpenImage(part.range()));
 
-/// Reads one change. Row images declare the types of their columns, and which of them are the key.
+/// Reads one change. Row images declare the types of their columns and mark the columns of the key.
 struct Reader<'r, 'a, 's, 'k> {
     events: &'r mut Events<'a, 's, 'k>,
-    /// How bytes are written as text, if the user says so.
+    /// Encoding of bytes as text, if the user gives it.
     binary: Option<BinaryText>,
     primary_key: Vec<NameId>,
-    /// The declared types of the image with most columns, and how many these are: `p` may have few.
+    /// Declared types of the image with most columns, and its number of columns. `p` may have few.
     types: Option<usize>,
     columns: usize,
 }
@@ -194,7 +195,7 @@ fn read<'a>(
     }
 }
 
-/// What follows the version.
+/// Returns the part after the version.
 fn heads(key: &[u8]) -> Result<&[u8]> {
     match key.split_first_chunk::<8>() {
         Some((version, heads)) if u64::from_be_bytes(*version) == 1 => Ok(heads),
@@ -298,7 +299,7 @@ impl<'a> Reader<'_, 'a, '_, '_> {
         }
     }
 
-    /// An object of columns, or null. It declares their types.
+    /// Reads an object of columns, or null. Declares their types.
     fn row_image(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Cells>> {
         if cursor.peek() == Some(b'n') {
             return cursor.null().map(|()| None);
@@ -365,7 +366,7 @@ impl<'a> Column<'a> {
         )
     }
 
-    /// The value in MySQL's form.
+    /// Returns the value in MySQL's form.
     fn value(&self, binary: Option<BinaryText>, arena: &'a bumpalo::Bump) -> Result<Value<'a>> {
         let RawValue(written) = self.written;
         if !matches!(written, Value::Text(_) | Value::Escaped(_)) {
@@ -399,8 +400,8 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The bytes of a text that Go quoted: letters for some control characters, `\x` for bytes, `\u` and `\U` for what Go does not
-/// call printable. A backslash before any other character is literal.
+/// Returns the bytes of a text that Go quoted. Go writes letters for some control characters, `\x` for bytes, and `\u`
+/// and `\U` for characters that it considers unprintable. A backslash before any other character is literal.
 fn unquoted(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -439,7 +440,7 @@ fn unquoted(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Appends a character, and returns how long its escape is.
+/// Appends a character. Returns the length of its escape.
 fn push_char(bytes: &mut Vec<u8>, c: Option<char>, length: usize) -> usize {
     bytes.extend(c.map(|c| c.to_string()).unwrap_or_default().into_bytes());
     length

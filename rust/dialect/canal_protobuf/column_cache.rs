@@ -1,8 +1,9 @@
 //! Cache of column metadata.
 //!
-//! canal's protobuf repeats a column's name and type with each value. The rows of a table repeat these byte for byte and in the
-//! same order, so each cached column remembers its last successor: a column with that prefix and suffix around its value needs no
-//! parsing of its name, its type and the rest. It is kept from chunk to chunk, so it owns its bytes.
+//! canal's protobuf repeats a column's name and type with each value. The rows of a table repeat these bytes in the
+//! same order. So each cached column remembers its last successor. If a column has the successor's prefix and suffix
+//! around its value, its name, type and other metadata need no parsing. The cache lives longer than a chunk of
+//! messages, so it owns its bytes.
 
 use std::ops::Range;
 
@@ -24,20 +25,20 @@ pub(crate) struct CachedColumn {
     pub key: NameId,
     /// True if its values are requested.
     pub is_requested: bool,
-    /// How many columns an image has up to this one, if they are the table's first ones in their order.
+    /// Number of columns of an image up to this one, if they are the table's first ones in their order.
     in_order: Option<usize>,
     /// Prefix and suffix of the varying part, unless its fields are out of order.
     affixes: Option<(Affix, Affix)>,
-    /// What is around a usual value.
+    /// Bytes around a usual value.
     frame: Option<Frame>,
     /// The last successor.
     next: ColumnId,
-    /// Metadata of a row that ends with this column, which only one sequence of columns reaches.
+    /// Metadata of a row that ends with this column. Only one sequence of columns leads to a cached column.
     row_metadata: Option<RowMetadata>,
 }
 
 impl CachedColumn {
-    /// `image` is the tag of its field in a row.
+    /// Creates the metadata of a column. `image` is the tag of its field in a row.
     pub fn new(
         key: NameId,
         is_requested: bool,
@@ -58,8 +59,8 @@ impl CachedColumn {
         }
     }
 
-    /// Returns a usual value of this column, if a row's next field has one, and the fields behind it: a short value that is not null, with
-    /// its fields as canal writes them. It is not near the row's end.
+    /// Returns a usual value of this column, if it is next in a row, and the fields after it. A usual value is short
+    /// and not null, has its fields in canal's order, and is not near the row's end.
     #[inline(always)]
     pub fn usual_value<'a>(&self, fields: &'a [u8]) -> Option<(ShortText<'a>, &'a [u8])> {
         let frame = self.frame.as_ref()?;
@@ -82,7 +83,7 @@ impl CachedColumn {
         ))
     }
 
-    /// Returns the varying part of a column with this metadata, and how many bytes are behind it.
+    /// Returns the varying part of a column with this metadata, and the number of bytes after it.
     #[inline(always)]
     pub fn varying_part<'a>(&self, column: &'a [u8]) -> Option<(&'a [u8], usize)> {
         let (prefix, suffix) = self.affixes.as_ref()?;
@@ -97,21 +98,23 @@ impl CachedColumn {
     }
 }
 
-/// The end of a field's length of one byte, behind its tag.
+/// End of a field's one-byte length, which follows the one-byte tag.
 const LENGTH_END: usize = 2;
 
-/// What is around a usual value: the field's tag and length, the column's prefix, the value's tag and length, and the column's suffix. Nearly
-/// always they are three blocks of 16 bytes, which are compared in one go, whatever the lengths are and whether the column is updated.
+/// Bytes around a usual value: the field's tag and length, the column's prefix, the value's tag and length, and the
+/// column's suffix. They are nearly always three blocks of 16 bytes. One operation compares all blocks, for any lengths
+/// and any value of `updated`.
 struct Frame {
     first: Block,
     last: Block,
-    /// Where the last block begins; the value is behind it.
+    /// Start of the last block before the value.
     last_at: usize,
     /// The last bytes of the suffix.
     tail: Block,
-    /// The number of bytes around a value.
+    /// Number of bytes around a value.
     length: usize,
-    /// True if the blocks have all bytes. If not, the bytes between the first two, and the suffix.
+    /// True if the blocks cover all bytes. If not, the fields below hold the bytes between the first two blocks, and
+    /// the suffix.
     is_in_blocks: bool,
     middle: Box<[u8]>,
     suffix: Box<[u8]>,
@@ -130,7 +133,7 @@ impl Frame {
         ]
         .concat();
         let mut mask = vec![u8::MAX; bytes.len()];
-        // Lengths are of one byte.
+        // Lengths have one byte.
         *mask.get_mut(LENGTH_END - 1)? = 0x80;
         if let [.., is_updated, _, _, _, length] = &mut *mask {
             (*is_updated, *length) = (!1, 0x80);
@@ -164,7 +167,7 @@ impl Frame {
     }
 }
 
-/// 16 bytes, of which only the bits of a mask count.
+/// 16 bytes with a mask of the bits that count.
 struct Block {
     bytes: u8x16,
     mask: u8x16,
@@ -178,21 +181,22 @@ impl Block {
         }
     }
 
-    /// All bits of the bytes that are the same.
+    /// Returns a mask with all bits of each equal byte set.
     #[inline(always)]
     fn same(&self, block: [u8; 16]) -> u8x16 {
         (u8x16::new(block) & self.mask).simd_eq(self.bytes)
     }
 }
 
-/// Prefix or suffix, with up to 16 of its bytes as a block: nearly always one or two comparisons instead of a call.
+/// Prefix or suffix, with up to 16 of its bytes as a block. The block nearly always saves a call: one or two
+/// comparisons suffice.
 struct Affix {
     bytes: Box<[u8]>,
     block: Block,
 }
 
 impl Affix {
-    /// The block begins like the bytes.
+    /// Returns a prefix, whose block begins like the bytes.
     fn prefix(bytes: &[u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block.iter_mut().zip(&mut mask).zip(bytes) {
@@ -204,7 +208,7 @@ impl Affix {
         }
     }
 
-    /// The block ends like the bytes.
+    /// Returns a suffix, whose block ends like the bytes.
     fn suffix(bytes: &[u8]) -> Self {
         let (mut block, mut mask) = ([0; 16], [0; 16]);
         for ((to, counts), from) in block
@@ -226,24 +230,27 @@ impl Affix {
         self.block.same(block).to_bitmask() == 0xFFFF
     }
 
-    /// Returns whether a column that begins with `head` has the prefix, in whose place it has `part`.
+    /// Returns whether a column has the prefix. `head` is its first block, and `part` its bytes in the place of the
+    /// prefix.
     #[inline(always)]
     fn begins(&self, head: [u8; 16], part: &[u8]) -> bool {
         self.is_in(head) && self.has_rest(part, <[u8]>::last_chunk)
     }
 
-    /// Returns whether a column that ends with `tail` has the suffix, in whose place it has `part`.
+    /// Returns whether a column has the suffix. `tail` is its last block, and `part` its bytes in the place of the
+    /// suffix.
     #[inline(always)]
     fn ends(&self, tail: [u8; 16], part: &[u8]) -> bool {
         self.is_in(tail) && self.has_rest(part, <[u8]>::first_chunk)
     }
 
-    /// Returns whether a part of the same length is the same, if their first blocks are; `other_end` is another block.
+    /// Returns whether a part of the same length is equal, given equal first blocks. `other_end` takes the block at the
+    /// other end.
     #[inline(always)]
     fn has_rest(&self, part: &[u8], other_end: impl Fn(&[u8]) -> Option<&[u8; 16]>) -> bool {
         match part.len() {
             0..=16 => true,
-            // Two blocks that overlap.
+            // The two blocks overlap.
             17..=32 => other_end(part) == other_end(&self.bytes),
             _ => *part == *self.bytes,
         }
@@ -255,11 +262,12 @@ impl Affix {
 pub(crate) struct RowMetadata {
     pub types: Option<usize>,
     pub primary_key: Vec<NameId>,
-    /// An object without members if they are not requested.
+    /// An object; empty if the types are not requested.
     pub jdbc_types: String,
 }
 
-/// The same as envelopes have it: the declared types, the primary key as a range of the chunk's names, and the JDBC types.
+/// Metadata in the form of an envelope: the declared types, the primary key as a range of the chunk's names, and the
+/// JDBC types.
 pub(crate) type ChunkMetadata<'a> = (Option<usize>, Option<Range<usize>>, &'a str);
 
 impl RowMetadata {
@@ -278,16 +286,17 @@ impl RowMetadata {
 
 const NO_JDBC_TYPES: &str = "{}";
 
-/// Cache of the columns of earlier messages. It is reset once it has more than [`ColumnCache::MAX_COLUMNS`], and where
-/// [`ColumnCache::MAX_INEXACT`] columns were cached ones with other metadata, as they are after a table was altered.
+/// Cache of the columns of earlier messages. It is reset if it has more than [`ColumnCache::MAX_COLUMNS`] columns, or
+/// if [`ColumnCache::MAX_INEXACT`] columns matched a cached one with other metadata, for example after an ALTER TABLE.
 #[derive(Default)]
 pub(crate) struct ColumnCache {
     columns: Vec<CachedColumn>,
-    /// By database and table: the predecessor of the before image's first column; that of the after image has the next id.
+    /// Predecessor of the before image's first column, by database and table. The next id is the after image's
+    /// predecessor.
     starts: HashMap<(Box<str>, Box<str>), ColumnId>,
     /// The entry of `starts` for the last table.
     last_starts: (String, String, ColumnId),
-    /// Number of columns that were cached ones with other metadata.
+    /// Number of columns that matched a cached one with other metadata.
     inexact: usize,
 }
 
@@ -308,7 +317,7 @@ impl ColumnCache {
     const MAX_COLUMNS: usize = 1 << 14;
     const MAX_INEXACT: usize = 1 << 8;
 
-    /// Resets the cache if it has too many columns, or too many that do not match: earlier ids are invalid then.
+    /// Resets the cache if it has too many columns, or too many inexact matches. Earlier ids are then invalid.
     pub fn trim(&mut self) {
         if self.columns.len() > Self::MAX_COLUMNS || self.inexact > Self::MAX_INEXACT {
             *self = ColumnCache::default();
@@ -350,7 +359,7 @@ impl ColumnCache {
         self.columns.len() - 1
     }
 
-    /// Counts a column that is a cached one with other metadata.
+    /// Counts a column that matches a cached one with other metadata.
     pub fn count_inexact(&mut self) {
         self.inexact += 1;
     }

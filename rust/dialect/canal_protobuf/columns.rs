@@ -27,14 +27,14 @@ pub(super) struct Change<'h, 'a> {
     xa: Xa<'a>,
     /// Predecessor of the first column of each image.
     starts: [ColumnId; 2],
-    /// Index of its first image in `context.events.images`, which has two for each row.
+    /// Index of its first image in `context.events.images`, which has two images for each row.
     first_image: usize,
     /// True if all images have the table's columns in their order.
     are_in_order: bool,
     last_row: Option<LastRow<'a>>,
 }
 
-/// The last row, from which the metadata is read: all rows have the same columns.
+/// The last row. The metadata is read from it, because all rows have the same columns.
 struct LastRow<'a> {
     row: Reader<'a>,
     before: ImageEnd,
@@ -45,7 +45,7 @@ struct LastRow<'a> {
 #[derive(Clone, Copy)]
 struct ImageEnd {
     column: ColumnId,
-    /// True if all columns matched the cached ones, whose metadata is then the image's.
+    /// True if all columns matched the cached ones. The cached metadata is then the image's.
     is_exact: bool,
     is_present: bool,
 }
@@ -150,7 +150,7 @@ impl<'h, 'a> Change<'h, 'a> {
         if op == Op::Other && !images.is_empty() {
             return Err(unknown_word(&operation).within("eventType"));
         }
-        // A statement logged as text has the type of a row change, but no rows.
+        // A statement that canal logged as text has the type of a row change, but no rows.
         let is_statement = op.is_row_change() && images.is_empty() && !self.sql.is_empty();
         if op.is_row_change() && images.is_empty() && !is_statement {
             return Err(no_row(op).within("rowDatas"));
@@ -162,7 +162,7 @@ impl<'h, 'a> Change<'h, 'a> {
         let envelope = self
             .header
             .envelope(operation, self.xa.id, context, |envelope| {
-                // Empty if there is no statement.
+                // The statement may be empty.
                 envelope.sql =
                     (self.is_ddl || !self.sql.is_empty()).then_some(Cow::Borrowed(self.sql));
                 if let Some((types, primary_key, jdbc_types)) = metadata {
@@ -305,7 +305,7 @@ fn read_cached<'a>(
     Some(id)
 }
 
-/// The text at an offset of the message, if it is UTF-8.
+/// Returns the text at an offset of the message, if it is UTF-8.
 #[inline(always)]
 fn text_at(message: &[u8], at: usize, length: usize) -> Option<Value<'_>> {
     match ShortText::of(message, at, length) {
@@ -316,7 +316,7 @@ fn text_at(message: &[u8], at: usize, length: usize) -> Option<Value<'_>> {
     }
 }
 
-/// The text, if it is UTF-8.
+/// Returns the text, if it is UTF-8.
 #[inline(always)]
 fn short_value(text: ShortText<'_>) -> Option<Value<'_>> {
     (text.is_ascii() || is_utf8(text.bytes())).then_some(Value::Short(text))
@@ -340,7 +340,7 @@ fn parse_varying(bytes: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// Returns the rest after a length prefix, if it has that length.
+/// Returns the bytes after a length prefix, if their number equals the length.
 #[inline(always)]
 fn length_prefixed(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = match bytes {

@@ -1,7 +1,7 @@
 //! canal-protobuf: messages of Alibaba canal with `flatMessage` off, and TiCDC's canal protocol.
 //!
-//! A Kafka value is a `Packet`, its body `Messages`, each of them an `Entry` of a header and a `RowChange`, which has a
-//! `RowData` for each row with a `Column` for each value. In text:
+//! A Kafka value is a `Packet`, whose body is a `Messages` with several `Entry` messages. An `Entry` has a header and a
+//! `RowChange`. A `RowChange` has a `RowData` per row, and a `RowData` a `Column` per value. In text:
 //!
 //! ```text
 //! version: 1  type: MESSAGES  body { messages { header { logfileName: "mysql-bin.000001"  logfileOffset: 3696  serverId: 21
@@ -10,10 +10,11 @@
 //!     isNull: false  value: "1"  mysqlType: "bigint" } } } } }
 //! ```
 //!
-//! canal's `CanalMessageSerializerUtil` writes one packet for all entries of a batch: many tables, many transactions. Its raw
-//! branch omits the version and writes the batch's id. A bare `Messages` or `Entry` is read too. Optional fields have the
-//! defaults of the comments in the .proto files: an absent `eventType` is UPDATE, an absent `entryType` ROWDATA. Values are those
-//! of canal-json. TiCDC's `BatchEncoder` writes entries of rows and DDL, without a binlog position.
+//! canal's `CanalMessageSerializerUtil` writes one packet for all entries of a batch: many tables, many transactions.
+//! Its raw branch omits the version and writes the batch's id. A bare `Messages` or `Entry` is read too. Optional
+//! fields have the defaults in the comments of the .proto files: an absent `eventType` is UPDATE, an absent `entryType`
+//! ROWDATA. Values have the form of canal-json. TiCDC's `BatchEncoder` writes entries of rows and DDL, without a binlog
+//! position.
 
 mod column_cache;
 mod columns;
@@ -50,7 +51,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 const NAME: &str = "canal-protobuf";
 
-/// Alibaba canal: declared types are the DDL's text.
+/// Alibaba canal. Declared types are the DDL's own text.
 static CANAL: Quirks = Quirks {
     dialect: NAME,
     declares_lengths: true,
@@ -65,7 +66,7 @@ static TIDB: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// Limit of entries in one message: far more than canal's own buffer holds.
+/// Maximum number of entries in one message: far more than canal's own buffer holds.
 const MAX_ENTRIES: usize = 1 << 18;
 
 /// Input and output of reading a message.
@@ -107,7 +108,7 @@ enum MessageType {
     Entry,
 }
 
-/// Determines the message type by the first field that only one of them has.
+/// Determines the message type by the first field that only one type has.
 fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
     let mut has_batch = false;
     while let Some(field) = message.next()? {
@@ -159,7 +160,8 @@ fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_
     }
 }
 
-/// Reads a field that a message has once. protobuf takes the last one, but then a second message behind it would replace its rows.
+/// Reads a field that a message has once. protobuf takes the last value, but then a second message would replace the
+/// first one's rows.
 fn once<'a>(field: &mut Option<Reader<'a>>, reader: &mut Reader<'a>) -> Result<()> {
     let at = reader.at();
     match field.replace(reader.bytes()?) {
@@ -219,7 +221,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, 
         Ok(())
     })?;
     if entries == 0 {
-        // The remainder of a batch of only transaction marks, if canal filters these.
+        // An empty batch remains if canal filters transaction marks and the batch has nothing else.
         let mut envelope = Envelope::empty(context.reading.quirks);
         envelope.source.operation = Some("MESSAGES".into());
         let envelope = context.events.envelope(envelope)?;
@@ -257,7 +259,7 @@ fn entry<'a>(
         }
         Ok(())
     })?;
-    // Read in place: copies of it cost as much as its fields.
+    // Read the header in place: copying it costs as much as its fields.
     let empty = Reader::new(&[]);
     let (message, content, mut header) = (
         header.unwrap_or(empty),
@@ -329,7 +331,7 @@ fn transaction<'a>(
     header.emit(op, kind, xa.id.or(id), context)
 }
 
-/// Reads a GTIDLOG: a pair, in which canal's `LogEventConvert` may have overwritten the key of the GTID.
+/// Reads a GTIDLOG. It is a pair, whose key canal's `LogEventConvert` may have overwritten.
 fn gtid<'a>(
     content: Reader<'a>,
     mut header: Header<'a>,
@@ -389,7 +391,8 @@ struct Header<'a> {
     database: &'a str,
     table: &'a str,
     event_type: Option<u64>,
-    /// The executed GTID set, if canal reads from a GTID; else the GTID of this transaction, if the server has GTIDs.
+    /// The executed GTID set, if canal reads from a GTID. Otherwise the GTID of this transaction, if the server has
+    /// GTIDs.
     gtid: &'a str,
 }
 
@@ -399,12 +402,12 @@ struct LastTexts<'a> {
     file: &'a str,
     database: &'a str,
     table: &'a str,
-    /// A property, and the GTID that it is.
+    /// A property, and the GTID in it.
     property: (&'a [u8], Option<&'a str>),
 }
 
 impl<'a> LastTexts<'a> {
-    /// Returns the GTID of a transaction, if a property is one.
+    /// Returns the GTID of a transaction, if the property has one.
     fn gtid(&mut self, property: Reader<'a>) -> Result<Option<&'a str>> {
         if property.rest() != self.property.0 {
             self.property = (property.rest(), gtid_of_transaction(property)?);
@@ -413,7 +416,7 @@ impl<'a> LastTexts<'a> {
     }
 }
 
-/// Returns text that is usually the last one, which needs no validation.
+/// Returns the text. It usually equals the last text, which needs no validation.
 #[inline]
 fn cached_text<'a>(bytes: Reader<'a>, last: &mut &'a str) -> Result<&'a str> {
     if bytes.rest() != last.as_bytes() {
@@ -455,7 +458,7 @@ impl<'a> Header<'a> {
         Ok(())
     }
 
-    /// Reads fields in the usual order, whose branches a processor predicts: in place of a jump for each.
+    /// Reads fields in the usual order. A processor predicts these branches, but not a jump for each field.
     #[inline(always)]
     fn read_usual(&mut self, fields: &mut Reader<'a>, last: &mut LastTexts<'a>) -> Result<()> {
         self.version = fields
@@ -503,7 +506,8 @@ impl<'a> Header<'a> {
         Ok(())
     }
 
-    /// Adds the envelope of a row change, or of an event without a table, whose other fields `set` sets. Returns its index.
+    /// Adds the envelope of a row change, or of an event without a table. `set` sets the other fields. Returns the
+    /// envelope's index.
     #[inline(always)]
     fn envelope(
         &self,

@@ -51,7 +51,7 @@ message!(header {
     // Milliseconds.
     6 executeTime: number,
     7 sourceType: number,
-    // May be quoted with backticks in a DDL.
+    // A DDL may quote it with backticks.
     8 schemaName: bytes,
     9 tableName: bytes,
     10 eventLength: number,
@@ -81,7 +81,7 @@ message!(row_change {
     11 sql: bytes,
     12 rowDatas: bytes,
     13 props: bytes,
-    // The default database of a statement, which may differ from its table's.
+    // The default database of a statement. The table's database may differ.
     14 ddlSchemaName: bytes,
 });
 
@@ -93,7 +93,7 @@ message!(row_data {
 
 message!(column {
     1 index: number,
-    // JDBC type number; for an unsigned value that needs it, that of the next wider type.
+    // JDBC type number. A large unsigned value has the number of the next wider type.
     2 sqlType: number,
     3 name: bytes,
     4 isKey: number,
@@ -127,11 +127,11 @@ pub const PACKET_TYPES: [&str; 13] = [
 pub const PACKET_ACK: u64 = 3;
 pub const PACKET_MESSAGES: u64 = 7;
 
-/// Names of compressions; canal's own reader supports the first two.
+/// Names of compressions. canal's own reader supports the first two.
 pub const COMPRESSIONS: [&str; 5] = ["COMPRESSIONCOMPATIBLEPROTO2", "NONE", "ZLIB", "GZIP", "LZF"];
 pub const NONE: u64 = 1;
 
-/// Names of entry types; the first means unset.
+/// Names of entry types. The first one means unset.
 pub const ENTRY_TYPES: [&str; 6] = [
     "ENTRYTYPECOMPATIBLEPROTO2",
     "TRANSACTIONBEGIN",
@@ -146,7 +146,7 @@ pub const TRANSACTION_END: u64 = 3;
 pub const HEARTBEAT: u64 = 4;
 pub const GTID_LOG: u64 = 5;
 
-/// Names of event types; the first means unset.
+/// Names of event types. The first one means unset.
 pub const EVENT_TYPES: [&str; 16] = [
     "EVENTTYPECOMPATIBLEPROTO2",
     "INSERT",
@@ -167,7 +167,7 @@ pub const EVENT_TYPES: [&str; 16] = [
 ];
 pub const UPDATE: u64 = 2;
 
-/// Source types by the connector names of other producers.
+/// Source types, by other producers' connector names.
 pub const SOURCE_TYPES: [&str; 4] = ["mysql", "oracle", "mysql", "postgresql"];
 
 /// Returns the name of an enum's number, or the number as text.
@@ -177,7 +177,7 @@ pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
         .map_or_else(|| number.to_string().into(), |name| (*name).into())
 }
 
-/// Returns whether the bytes are one of canal's messages: known fields with the expected wire types only, down to the
+/// Returns whether the bytes are a message of canal. Checks for known fields with the expected wire types, down to the
 /// first entry and its header.
 pub fn is_canal(message: &[u8]) -> bool {
     let message = Reader::new(message);
@@ -208,7 +208,7 @@ fn is_packet(message: Reader<'_>) -> bool {
         }
 }
 
-/// Only the first entry is checked.
+/// Returns whether the bytes are a `Messages`. Checks only the first entry.
 fn is_messages(mut message: Reader<'_>) -> bool {
     while let Ok(Some(Field { tag, bytes, .. })) = message.next() {
         match tag {
@@ -219,7 +219,7 @@ fn is_messages(mut message: Reader<'_>) -> bool {
     false
 }
 
-/// Returns whether this is an entry with a header and a type: canal and TiCDC always write both.
+/// Returns whether this is an entry with a header and a type. canal and TiCDC always write both.
 fn is_entry(message: Reader<'_>) -> bool {
     let (mut has_header, mut has_kind) = (false, false);
     let is_message = message.is_message(entry::KNOWN, |Field { tag, varint, bytes }| {

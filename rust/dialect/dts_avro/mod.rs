@@ -1,6 +1,6 @@
-//! dts-avro: records of Aliyun DTS's change tracking, each a bare Avro datum without its schema.
+//! dts-avro: records of Aliyun DTS's change tracking. Each is a bare Avro datum without its schema.
 //!
-//! As JSON, trimmed:
+//! A record as JSON, shortened:
 //!
 //! ```json
 //! {"version":0,"id":1700061,"sourceTimestamp":1717990002,"sourcePosition":"4985@78","safeSourcePosition":"4650@78",
@@ -12,8 +12,8 @@
 //!  "bornTimestamp":1717990002}
 //! ```
 //!
-//! Two schemas are published, of which the older one lacks `bornTimestamp`. The names of classes are those of DTS's SDK
-//! (aliyun-dts-subscribe-sdk-java) and of its example (subscribe_example).
+//! Two schemas are published. The older one lacks `bornTimestamp`. Class names refer to DTS's SDK
+//! (aliyun-dts-subscribe-sdk-java) and its example (subscribe_example).
 
 mod parts;
 mod schema_plan;
@@ -70,11 +70,11 @@ static QUIRKS: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// The newer of the published schemas; the older one is a prefix of it.
+/// The newer published schema. The older one is a prefix of it.
 static PUBLISHED: LazyLock<Option<SchemaPlan>> =
     LazyLock::new(|| SchemaPlan::compile(include_str!("record.avsc")).ok());
 
-/// Symbols of `operation`. Those without an operation of their own are distinguished by `source.operation`.
+/// Symbols of `operation`. Symbols without an operation of their own differ in `source.operation`.
 const OPERATIONS: [(&str, Op); 17] = [
     ("INSERT", Op::Insert),
     ("UPDATE", Op::Update),
@@ -116,7 +116,7 @@ struct ColumnList<'a> {
     columns: &'a [ColumnDescriptor],
     /// Its block of declared types.
     types: Option<usize>,
-    /// How many cells an image has, if they are the table's first columns in their order.
+    /// Number of an image's cells, if they are the table's first columns in their order.
     in_order: Option<usize>,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct RecordCache<'a> {
     lists: [ColumnList<'a>; LISTS],
     /// The last text of keys, with the names of the primary key.
     keys: (&'a [u8], Option<Range<usize>>),
-    /// Memo of an update's before image: the bytes of each value and the decoded value, as the after image repeats most of them.
+    /// Memo of an update's before image: bytes and decoded value of each cell. The after image repeats most of them.
     before: Vec<(&'a [u8], Value<'a>)>,
 }
 
@@ -144,19 +144,19 @@ impl Default for RecordCache<'_> {
 }
 
 impl<'a> RecordCache<'a> {
-    /// Returns the slot of a table: its last column list, or that of another table with the same hash.
+    /// Returns the slot of a table: its last column list, or the list of another table with the same hash.
     #[inline]
     fn list(&mut self, table: &[u8]) -> &mut ColumnList<'a> {
         let slot = table.iter().fold(0, |hash: usize, byte| {
             hash.wrapping_mul(31).wrapping_add((*byte).into())
         }) % LISTS;
-        // Slot 0 is `first`, without a bounds check that can panic.
+        // Slot 0 is `first`. This form has no bounds check that can panic.
         let [first, rest @ ..] = &mut self.lists;
         rest.get_mut(slot.wrapping_sub(1)).unwrap_or(first)
     }
 }
 
-/// State of reading a record, whose envelope is the last one of the events.
+/// State of reading a record. Its envelope is the last one of the events.
 struct Record<'a, 'p, 'c> {
     plan: &'p SchemaPlan,
     cache: &'c mut RecordCache<'a>,
@@ -183,7 +183,7 @@ enum RecordImage<'a, 'p> {
     None,
     Text(&'a str),
     Cells(Cells),
-    /// Values before the columns or the operation that they depend on: their offset.
+    /// Offset of values that precede the columns or the operation. Their decoding depends on both.
     Deferred(usize, &'p Choice<CellEncoding>),
     Other,
 }
@@ -203,8 +203,8 @@ fn read<'a>(
     record.emit(events)
 }
 
-/// Reads bytes that may be a record of the published schema. `None` if the fields before the columns are none of it: to read them
-/// costs no more than to check them.
+/// Reads bytes that may be a record of the published schema. `None` if the fields before the columns do not fit the
+/// schema. Reading these fields costs no more than checking them.
 fn try_read<'a>(
     bytes: &'a [u8],
     options: &DialectOptions,
@@ -213,7 +213,7 @@ fn try_read<'a>(
 ) -> Option<Result<()>> {
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
-    // Names of the key are read in the header, before it is known that the record is one of DTS.
+    // The header has the names of the key, so they are read before it is known that the record is from DTS.
     events.set_quoting(QUIRKS.quoting);
     let has_position = |source: &Source<'_>| source.position.is_some() || source.file.is_some();
     if record.read_header(events).is_err()
@@ -268,7 +268,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         self.read(self.plan.header(), events)
     }
 
-    /// Reads the header of the published schemas, in place of two jumps for each field.
+    /// Reads the header of the published schemas, without two jumps for each field.
     fn read_published_header(&mut self, events: &mut Events<'a, '_, '_>) -> Option<()> {
         use Action::{Scalar as Read, Tags, Times};
         static NUMBER: Choice<ScalarEncoding> = Choice::Fixed(ScalarEncoding::Number);
@@ -315,7 +315,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    /// Bytes after the last field may be a second record, whose rows must not be lost.
+    /// Refuses bytes after the last field. They may be a second record, whose rows must not be lost.
     fn end(&self) -> Result<()> {
         if self.reader.is_at_end() {
             return Ok(());
@@ -375,7 +375,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             Scalar::Timestamp => {
                 envelope.source.event_time = encoding.number(reader)?.and_then(micros)
             }
-            // Whether there is one says what the record is.
+            // A record without a position is not from DTS.
             Scalar::Position if !events.needs.source => {
                 envelope.source.file = text(encoding, reader)?
                     .filter(|position| !position.is_empty())
@@ -385,7 +385,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
                 text(encoding, reader)?.unwrap_or_default(),
                 &mut envelope.source,
             ),
-            // Whoever does not ask for them needs no more than that they are text.
+            // If the source is not requested, the fields only need to be text.
             Scalar::Transaction | Scalar::Version | Scalar::Connector if !events.needs.source => {
                 encoding.is_text(reader)?;
             }
@@ -413,7 +413,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         }
     }
 
-    /// Reads the times at which the record passed the stages of DTS, the last of which wrote it.
+    /// Reads the times at which the record passed the stages of DTS. The last stage wrote it.
     fn times(
         &mut self,
         times: &'p Choice<ItemsEncoding>,
@@ -447,7 +447,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
                 b"pk_uk_info" => keys = Some(value),
                 b"GTID" => envelope.source.gtid = Some(reader.utf8(value)?.into()),
                 b"server_id" => envelope.server_id = number(reader, value)?,
-                // When DTS read the change; the last stage's time, if any, is closer to the message.
+                // The time when DTS read the change. The last stage's time, if present, is closer to the message.
                 b"readerThroughoutTime" => {
                     envelope.source.produced_time = envelope
                         .source
@@ -488,7 +488,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    /// Reads the list of columns; one that equals the table's cached list is skipped.
+    /// Reads the list of columns. Skips it if it equals the table's cached list.
     fn list(
         &mut self,
         record: &'p RecordPlan,
@@ -555,8 +555,8 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         }
     }
 
-    /// Reads the values of an image, or defers them until the columns and the operation are known: a writer schema may have any
-    /// order of fields.
+    /// Reads the values of an image. Defers them until the columns and the operation are known, because a writer schema
+    /// may order its fields differently.
     fn values(
         &mut self,
         cell: &'p Choice<CellEncoding>,
@@ -594,7 +594,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    /// Emits a row change. Both images are complete: nothing is merged.
+    /// Emits a row change. Both images are complete, so nothing is merged.
     fn emit_change(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
         let op = self.op;
         let list = match &self.columns {
@@ -663,9 +663,10 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 }
 
-/// Reads the values of an image, one for each column. An empty list means no image, as in the SDK's `AvroRecordParser`.
+/// Reads the values of an image, one for each column. An empty list means no image, like in the SDK's
+/// `AvroRecordParser`.
 ///
-/// Most values of an update's second image equal those of the first byte for byte, and are taken from the memo.
+/// Most values of an update's after image equal the before image's byte for byte, and come from the memo.
 fn cells<'a, 'p>(
     reader: &mut Reader<'a>,
     plan: &SchemaPlan,
@@ -712,7 +713,7 @@ fn cells<'a, 'p>(
     }
 }
 
-/// Returns how many columns are requested, if they are the table's first ones in their order.
+/// Returns the number of requested columns, if they are the table's first ones in their order.
 fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> Option<usize> {
     let mut requested = columns.iter().filter(|column| column.is_requested);
     requested.try_fold(0, |place, column| {
@@ -720,7 +721,7 @@ fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> 
     })
 }
 
-/// Returns the block of declared types of a list of columns; `raw` is its cache key.
+/// Returns the block of declared types of a list of columns. `raw` is its cache key.
 fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '_>) -> usize {
     let hint = columns.last().map_or(0, |column| column.key.index());
     if let Some(block) = events.types.latest(hint, |cached| cached == raw) {
@@ -768,14 +769,14 @@ fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Opt
     Ok(found)
 }
 
-/// Shifts the offset of a fault in a text that begins at `start`; drops its path.
+/// Shifts the offset of a fault in a text that begins at `start`. Drops the fault's path.
 #[cold]
 fn shifted(fault: Fault, start: usize) -> Fault {
     let parts = fault.into_parts();
     Fault::new(parts.kind, parts.what).at(start + parts.byte.unwrap_or(0))
 }
 
-/// Parses `4985@78`: position, and number of the binlog file. Other text is not a position of MySQL.
+/// Parses `4985@78`: the position and the number of the binlog file. Other text is not a MySQL position.
 fn parse_position<'a>(position: &'a str, source: &mut Source<'a>) {
     let at = memchr::memchr(b'@', position.as_bytes()).unwrap_or(position.len());
     source.position = position.get(..at).and_then(|digits| digits.parse().ok());
@@ -811,7 +812,7 @@ fn parse_object_name<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a s
     }
 }
 
-/// Unescapes a name, in which dots are escaped: the SDK's `ObjectNameUtils`.
+/// Unescapes a name. The SDK's `ObjectNameUtils` escapes dots in it.
 fn unescaped(name: &str) -> Cow<'_, str> {
     const DOT: &str = "\\u002E";
     if name.contains(DOT) {
@@ -833,7 +834,7 @@ fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Resul
         .transpose()
 }
 
-/// The number that text is, if it is one. Digits need no check of their UTF-8.
+/// Returns the number in a text, if it is one. Digits need no UTF-8 check.
 fn number<'a>(reader: &Reader<'a>, text: &'a [u8]) -> Result<Option<i64>> {
     match short_integer(text) {
         Some(number) => Ok(Some(number)),
@@ -841,7 +842,7 @@ fn number<'a>(reader: &Reader<'a>, text: &'a [u8]) -> Result<Option<i64>> {
     }
 }
 
-/// Looks a symbol up in a table: returns its value, if it has one, and the symbol, borrowed from the table if possible.
+/// Looks up a symbol in a table. Returns its value, if it has one, and the symbol, borrowed from the table if possible.
 fn lookup<T: Copy>(symbol: &str, table: &[(&'static str, T)]) -> (Option<T>, Cow<'static, str>) {
     match table.iter().find(|(name, _)| *name == symbol) {
         Some((name, value)) => (Some(*value), Cow::Borrowed(name)),

@@ -1,4 +1,4 @@
-//! Compiled decoding of scalars and flat records: reads the requested fields, skips the others.
+//! Compiled decoding of scalars and flat records. It reads the requested fields and skips the others.
 
 use crate::error::Result;
 use crate::wire::avro::Reader;
@@ -86,7 +86,7 @@ impl Choice<ScalarEncoding> {
         }
     }
 
-    /// Reads the symbol of an enum, or a string. Returns whether it is a string that is not empty.
+    /// Reads the symbol of an enum, or a string. Returns whether it is a non-empty string.
     pub fn is_text(&self, reader: &mut Reader<'_>) -> Result<bool> {
         match self.pick(reader)? {
             ScalarEncoding::Enum(symbols) => reader.index(symbols.len(), "symbol").map(|_| false),
@@ -111,11 +111,12 @@ impl Choice<ScalarEncoding> {
 /// Path and expected type of a field that is read from a record.
 pub(super) type RequestedField = (&'static str, ExpectedType);
 
-/// A record flattened to a list of fields, some of them requested. Nested records are inlined: Avro writes no bytes around them.
+/// A record flattened to a list of fields, some of them requested. Nested records are inlined, because Avro writes no
+/// bytes around them.
 #[derive(Debug, Default)]
 pub(super) struct RecordPlan {
     fields: Vec<FieldPlan>,
-    /// The layout of a published record, which has a fast path.
+    /// Layout of a published record with a fast path.
     layout: RecordLayout,
 }
 
@@ -142,9 +143,9 @@ enum RecordLayout {
 
 #[derive(Debug)]
 enum FieldPlan {
-    /// A requested field of bytes, by its index in the result.
+    /// A requested field of bytes, with its index in the result.
     Bytes(usize, Choice<ScalarEncoding>),
-    /// A requested field of a number, by its index in the result.
+    /// A requested field of a number, with its index in the result.
     Number(usize, Choice<ScalarEncoding>),
     /// An integer that is not requested.
     SkippedInteger,

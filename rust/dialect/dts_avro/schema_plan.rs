@@ -1,4 +1,4 @@
-//! Compiled writer schema: an action for each field, which reads or skips it.
+//! Compiled writer schema: an action that reads or skips each field.
 
 use super::parts::{Choice, ExpectedType, RecordPlan, ScalarEncoding, compile_scalar};
 use super::value_records::CellEncoding;
@@ -21,7 +21,7 @@ pub(super) enum ImageEncoding {
     Null,
     /// The text of a statement.
     Text,
-    /// The values of the columns, and the schema of the whole array, to skip it.
+    /// The values of the columns, and the schema of the whole array, with which it is skipped.
     Cells(Choice<CellEncoding>, Schema),
     Other(Schema),
 }
@@ -94,7 +94,7 @@ pub(super) enum Action {
 pub(super) struct Step {
     pub name: String,
     pub action: Action,
-    /// True if messages of older producers end before it.
+    /// True if older producers' messages end before it.
     pub is_optional: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Step {
 pub(crate) struct SchemaPlan {
     pub(super) schemas: Schemas,
     steps: Vec<Step>,
-    /// Number of fields before the columns, if they are those of the published schemas.
+    /// Number of fields before the columns, if they equal the published schemas' fields.
     header_length: usize,
 }
 
@@ -120,7 +120,7 @@ const REQUIRED: [&str; 5] = [
 const OPTIONAL: &str = "bornTimestamp";
 
 impl SchemaPlan {
-    /// Compiles a schema from its JSON text; the error names a missing field.
+    /// Compiles a schema from its JSON text. The error names a missing field.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let (schemas, schema) = Schemas::parse(text)?;
         let record = record_of(&schemas, &schema).ok_or("there is no record")?;
@@ -159,7 +159,7 @@ impl SchemaPlan {
         Ok(())
     }
 
-    /// Returns whether the bytes begin like a record of this schema: checks all fields before the columns.
+    /// Returns whether the bytes begin like a record of this schema. Checks all fields before the columns.
     pub(super) fn matches_header(&self, bytes: &[u8]) -> bool {
         let mut reader = Reader::new(bytes);
         self.header().iter().all(|step| {
@@ -168,23 +168,23 @@ impl SchemaPlan {
         })
     }
 
-    /// The fields before the columns, if they are those of the published schemas.
+    /// Returns the fields before the columns, if they equal the published schemas' fields.
     pub(super) fn header(&self) -> &[Step] {
         self.steps.get(..self.header_length).unwrap_or_default()
     }
 
-    /// The other fields.
+    /// Returns the other fields.
     pub(super) fn body(&self) -> &[Step] {
         self.steps.get(self.header_length..).unwrap_or_default()
     }
 
-    /// Skips a field of the header, and returns whether it is plausible.
+    /// Skips a field of the header. Returns whether it is plausible.
     fn check_header_field(&self, action: &Action, reader: &mut Reader<'_>) -> Result<bool> {
         match action {
             Action::Scalar(Scalar::Id | Scalar::Timestamp, encoding) => {
                 encoding.number(reader).map(|_| true)
             }
-            // Zero bytes are a valid record too, but every record of DTS has a position.
+            // Zero bytes are a valid record too, but every DTS record has a position.
             Action::Scalar(Scalar::Position, encoding) => encoding.is_text(reader),
             Action::Scalar(_, encoding) => encoding.is_text(reader).map(|_| true),
             Action::Times(times) => self
@@ -221,7 +221,7 @@ impl SchemaPlan {
     }
 }
 
-/// Number of fields before the columns, if they are those of the published schemas, in their order.
+/// Returns the number of fields before the columns, if they equal the published schemas' fields in their order.
 fn header_length(steps: &[Step]) -> usize {
     use Action::{Columns, Scalar as Read, SkipBytes, SkipNumber, Tags, Times};
     use Choice::Fixed;
@@ -251,7 +251,7 @@ fn header_length(steps: &[Step]) -> usize {
     }
 }
 
-/// Returns the schema if it is a record, or the record `Record` of a union, as the published schemas are.
+/// Returns the schema if it is a record, or the record `Record` of a union. The published schemas have either form.
 fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
     let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
     match schema {

@@ -1,4 +1,4 @@
-//! Values of row images: decodes DTS's value records to MySQL's values.
+//! Values of row images. Decodes DTS's value records to MySQL's values.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(super) enum CellEncoding {
     /// The symbols of `EmptyObject`.
     Empty(Vec<String>),
     Known(ValueRecord, RecordPlan),
-    /// A type that is not DTS's, by its name.
+    /// A type that DTS does not have, by its name.
     Unknown(String, Schema),
 }
 
@@ -215,7 +215,7 @@ fn encoding_error<'a>(why: String, bytes: &'a [u8]) -> Box<BadValue<'a>> {
 
 fn empty<'a>(symbol: &str) -> Decoded<'a> {
     match symbol {
-        // The image omits the column, as with binlog_row_image=MINIMAL.
+        // The image omits the column, for example with binlog_row_image=MINIMAL.
         "NONE" => Ok(Value::Missing),
         "NULL" => Ok(Value::Null),
         other => Err(type_error(format!("an EmptyObject {other:?} is unknown"))),
@@ -223,7 +223,7 @@ fn empty<'a>(symbol: &str) -> Decoded<'a> {
 }
 
 impl ValueRecord {
-    /// Reads the record; the value of a column that is not requested may be null.
+    /// Reads the record. The value of a column that is not requested may be null.
     #[inline(always)]
     fn read<'a>(
         self,
@@ -305,20 +305,20 @@ impl ValueRecord {
         }
         Ok(match self {
             ValueRecord::Text => Value::Plain(value),
-            // Java's BigDecimal prints some values with an exponent, MySQL none.
+            // Java's BigDecimal prints some values with an exponent, MySQL never does.
             ValueRecord::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
                 let plain = utf8(value).and_then(without_exponent);
                 plain.map_or(Value::Digits(value), |plain| {
                     Value::Number(arena.alloc_str(&plain))
                 })
             }
-            // The record's precision is the column's width in bytes, and is ignored.
+            // The record's precision is the column's width in bytes. It is ignored.
             _ => Value::Digits(value),
         })
     }
 }
 
-/// Converts a double; a FLOAT is written as the double equal to it.
+/// Converts a double. DTS writes a FLOAT as the double with the same value.
 fn float<'a>(double: f64, type_number: i32) -> Value<'a> {
     let single = double as f32;
     if type_number == FLOAT && f64::from(single) == double {
@@ -342,7 +342,7 @@ fn character<'a>(value: &'a [u8], charset: &[u8], arena: &'a Bump) -> Decoded<'a
     }
 }
 
-/// Decodes a large object. A TEXT does not declare its character set, so only valid UTF-8 is text.
+/// Decodes a large object. A TEXT does not declare its character set, so only valid UTF-8 counts as text.
 fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
     let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"]
         .iter()
@@ -354,10 +354,11 @@ fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
 const MICROS: i64 = 1_000_000;
 const ZERO_DATE: &str = "0000-00-00 00:00:00";
 
-/// Converts epoch seconds and microseconds; the field is named `millis`, but the SDK's `TimestampStringAdapter` prints six digits.
+/// Converts epoch seconds and microseconds. The field is named `millis`, but the SDK's `TimestampStringAdapter` prints
+/// six digits.
 fn timestamp<'a>(seconds: i64, micros: i64) -> Decoded<'a> {
     match micros {
-        // MySQL stores its zero date as 0; a TIMESTAMP begins a second later.
+        // MySQL stores its zero date as 0. A TIMESTAMP begins a second later.
         0 if seconds == 0 => Ok(Value::Text(ZERO_DATE)),
         micros @ 0..MICROS if in_calendar(seconds).is_ok() => {
             Ok(Value::Timestamp(seconds * MICROS + micros))
@@ -368,7 +369,8 @@ fn timestamp<'a>(seconds: i64, micros: i64) -> Decoded<'a> {
     }
 }
 
-/// Decodes a DATE, DATETIME, YEAR or TIME, by the parts that are present. `millis` is microseconds here too: `DateTimeAdapter`.
+/// Decodes a DATE, DATETIME, YEAR or TIME, by the parts that are present. `millis` is microseconds here too
+/// (`DateTimeAdapter`).
 fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
     match *parts {
         [Some(year), None, None, None, None, None, None | Some(0)] => year_value(year, arena),
@@ -420,8 +422,8 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
     }
 }
 
-/// Decodes a DATE, or a DATETIME without a fraction, of the usual bytes: two for the year, one for each other part, so that each has its
-/// place. Returns the value with its length.
+/// Decodes a DATE, or a DATETIME without a fraction, whose year has two bytes and whose other parts have one byte each.
+/// So each part has a fixed place. Returns the value with its length.
 #[inline(always)]
 fn usual_date_time<'a>(bytes: &[u8]) -> Option<(Value<'a>, usize)> {
     const SOME: u8 = 2;
@@ -433,7 +435,7 @@ fn usual_date_time<'a>(bytes: &[u8]) -> Option<(Value<'a>, usize)> {
         [0, 0, 0, 0, ..] => (false, [0; 3]),
         _ => return None,
     };
-    // Numbers that are not negative, in two bytes and in one.
+    // Non-negative numbers: the year in two bytes, the others in one.
     let are_short =
         low & 0x81 == 0x80 && high < 0x80 && (month | day | hour | minute | second) & 0x81 == 0;
     let [month, day, hour, minute, second] =
@@ -466,7 +468,7 @@ fn format_parts(parts: &[Option<i64>; 7]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// Converts a YEAR; MySQL prints the year 0 with four digits.
+/// Converts a YEAR. MySQL prints the year 0 with four digits.
 fn year_value<'a>(year: i64, arena: &'a Bump) -> Decoded<'a> {
     match year {
         0..10_000 => Ok(Value::Number(arena.alloc_str(&format!("{year:04}")))),
@@ -474,7 +476,7 @@ fn year_value<'a>(year: i64, arena: &'a Bump) -> Decoded<'a> {
     }
 }
 
-/// Converts a TIME; all parts of a negative one are negative: the SDK's `TimeAdapter`.
+/// Converts a TIME. All parts of a negative TIME are negative (the SDK's `TimeAdapter`).
 fn time<'a>(parts: [i64; 4]) -> Decoded<'a> {
     let [hour, minute, second, micros] = parts;
     let fits = hour.abs() <= 838 && minute.abs() < 60 && second.abs() < 60 && micros.abs() < MICROS;
@@ -516,7 +518,7 @@ fn date_time_text<'a>(parts: [i64; 7]) -> std::result::Result<DateTimeText, Box<
     })
 }
 
-/// Prints a date that the calendar lacks, such as a zero date, like MySQL.
+/// Prints a date that does not exist in the calendar, such as a zero date, like MySQL.
 #[cold]
 fn print(text: &DateTimeText, has_time: bool) -> String {
     let DateTimeText {
@@ -592,8 +594,8 @@ fn parse_zone(name: &str) -> Option<Zone> {
 /// MySQL's type number of FLOAT.
 const FLOAT: i32 = 4;
 
-/// Returns the declared type of one of MySQL's type numbers. They do not distinguish signed from unsigned integers (the inferred
-/// type has to hold both) or text from bytes, and have no length.
+/// Returns the declared type of a MySQL type number. The numbers do not distinguish signed from unsigned integers, so
+/// the inferred type holds both. They do not distinguish text from bytes either, and have no length.
 pub(super) fn declared(type_number: i32) -> DeclaredType {
     let (family, encoding) = match type_number {
         0 | 246 => (TypeFamily::Decimal, Encoding::Plain),
@@ -646,7 +648,7 @@ pub(super) fn count_mismatch(values: usize, columns: usize) -> Fault {
 mod tests {
     use super::*;
 
-    /// Zigzag, seven bits a byte.
+    /// Encodes zigzag, seven bits per byte.
     fn long(number: i64) -> Vec<u8> {
         let mut rest = (number << 1 ^ number >> 63) as u64;
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! ticdc-simple: TiCDC's simple protocol, one message for each change, in JSON or Avro (`encoding-format`).
+//! ticdc-simple: TiCDC's simple protocol. It has one message per change, in JSON or Avro (`encoding-format`).
 //!
 //! ```json
 //! {"version":1,"database":"shop","table":"orders","tableID":148,"type":"UPDATE","commitTs":447984099186180098,
@@ -7,8 +7,8 @@
 //!  "old":{"id":"7","total":"9.99","paid_at":null}}
 //! ```
 //!
-//! A row change has the version of its table's schema, but no types. They are in the messages of DDL, and in BOOTSTRAP messages,
-//! which TiCDC repeats. The option `table_schemas` gives them to a decoder.
+//! A row change has the version of its table's schema, but no types. DDL messages have the types, and so do BOOTSTRAP
+//! messages, which TiCDC repeats. The option `table_schemas` gives them to a decoder.
 
 mod simple_avro;
 mod table_schema;
@@ -94,22 +94,22 @@ static AVRO: Quirks = Quirks {
 #[derive(Default, Deserialize)]
 #[serde(bound(deserialize = "'de: 'a"))]
 struct Message<'a> {
-    /// Of the protocol.
+    /// Version of the protocol.
     version: Option<i64>,
-    /// Of a row change; a DDL has its table in `tableSchema`.
+    /// Database of a row change. A DDL has its table in `tableSchema`.
     database: Option<CowStr<'a>>,
     table: Option<CowStr<'a>>,
-    /// What happened.
+    /// Name of the operation.
     #[serde(rename = "type")]
     operation: Option<CowStr<'a>>,
     sql: Option<CowStr<'a>>,
     /// TiDB's commit time; 0 in BOOTSTRAP.
     #[serde(rename = "commitTs")]
     commit_ts: Option<i64>,
-    /// When TiCDC encoded the message, in milliseconds.
+    /// Time when TiCDC encoded the message, in milliseconds.
     #[serde(rename = "buildTs")]
     build_ts: Option<i64>,
-    /// The version of the table's schema by which the row was encoded.
+    /// Version of the table's schema with which TiCDC encoded the row.
     #[serde(rename = "schemaVersion")]
     schema_version: Option<i64>,
     #[serde(rename = "claimCheckLocation")]
@@ -123,7 +123,7 @@ struct Message<'a> {
     /// The row before the change.
     #[serde(default)]
     old: RowImage,
-    /// The table of a BOOTSTRAP; of a DDL, the table after it.
+    /// The table of a BOOTSTRAP, or the table after a DDL.
     #[serde(rename = "tableSchema")]
     table_schema: Option<RawNested<'a>>,
 }
@@ -131,7 +131,7 @@ struct Message<'a> {
 /// TiCDC's check of a row against the checksum that TiDB stored with it.
 #[derive(Deserialize)]
 struct Checksum {
-    /// True if TiCDC found the row to be another one than TiDB stored.
+    /// True if TiCDC found that the row differs from the row that TiDB stored.
     corrupted: Option<bool>,
 }
 
@@ -160,7 +160,7 @@ fn read<'a>(
     })
 }
 
-/// Replaces the objects of requested TIMESTAMP columns: no other value is an object.
+/// Replaces the objects of requested TIMESTAMP columns. No other value is an object.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
 fn read_timestamps(cells: Cells, events: &mut Events<'_, '_, '_>) {
     for (key, value) in &mut events.cells[cells] {
@@ -191,7 +191,7 @@ struct Timestamp<'a> {
 
 fn timestamp<'a>(text: &'a str, zone: &'a str, arena: &'a bumpalo::Bump) -> Value<'a> {
     match zone {
-        // Go's name of a server's own time zone, which is not known here.
+        // Go's name of a server's own time zone, which the message does not give.
         "Local" | "" => Value::Text(text),
         zone => Value::Zoned(arena.alloc(ZonedText { text, zone })),
     }
@@ -246,7 +246,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Both images are whole; with `handleKeyOnly` they have only the columns of the key.
+    /// Returns the images, which are whole. With `handleKeyOnly`, they have only the columns of the key.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
         let image = |image: &RowImage| image.0.clone().map(Image::whole);
         let required =

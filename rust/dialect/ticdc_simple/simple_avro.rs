@@ -1,4 +1,4 @@
-//! The Avro encoding: a bare datum of a union of records, of which every message is the last.
+//! The Avro encoding: a bare datum of a union of records. Every message is the union's last record.
 
 use super::table_schema::{Column, DataType, Description, Index};
 use super::{Checksum, Message, timestamp};
@@ -9,7 +9,7 @@ use crate::value::Value;
 use crate::wire::avro::Reader;
 use crate::wire::json_de::{CowStr, RawNested};
 
-/// The number of records in the union, of which `Message` is the last.
+/// Number of records in the union. `Message` is the last one.
 const RECORDS: usize = 12;
 
 /// Kinds of messages: symbols of `Message.type`, and branches of `Message.payload`.
@@ -25,7 +25,7 @@ const DML_TYPES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
 /// Returns whether these bytes begin a message: the branch of `Message`, the same kind twice, and version 1.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
-    // Numbers are written doubled.
+    // Avro writes small numbers doubled.
     matches!(bytes, [22, kind, payload, 2, ..] if kind == payload && matches!(kind, 0 | 2 | 4 | 6))
 }
 
@@ -121,7 +121,7 @@ fn checksum(reader: &mut Reader<'_>) -> Result<Checksum> {
     Ok(Checksum { corrupted })
 }
 
-/// A map, whose order is random.
+/// Reads a map, whose order is random.
 fn row_image<'a>(reader: &mut Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<Cells> {
     let start = events.cells.len();
     reader.items(|reader| {
@@ -148,12 +148,12 @@ fn value<'a>(reader: &mut Reader<'a>, arena: &'a bumpalo::Bump) -> Result<Value<
             let zone = reader.text()?;
             timestamp(reader.text()?, zone, arena)
         }
-        // A bigint unsigned, as its bits.
+        // The bits of a bigint unsigned.
         _ => Value::Number(arena.alloc_str(&(reader.long()? as u64).to_string())),
     })
 }
 
-/// A table's schema as JSON, the form in which it is shown.
+/// Returns a table's schema as JSON. Users see it in this form.
 fn table_schema<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<RawNested<'a>> {
     let description = Description {
         database: reader.text().within("database")?.into(),
@@ -208,7 +208,7 @@ fn owned_text(reader: &mut Reader<'_>) -> Result<String> {
     reader.text().map(str::to_owned)
 }
 
-/// A union of null and a value.
+/// Reads a union of null and a value.
 fn optional<'a, T>(
     reader: &mut Reader<'a>,
     value: impl FnOnce(&mut Reader<'a>) -> Result<T>,
@@ -237,7 +237,7 @@ fn word<'a>(word: &'static str) -> Option<CowStr<'a>> {
     Some(CowStr(word.into()))
 }
 
-/// The result of reading a field, of which a fault gets the field's name.
+/// Result of reading a field. A fault gets the field's name.
 trait Field {
     fn within(self, name: &str) -> Self;
 }

@@ -1,4 +1,4 @@
-//! The schema of a table, as BOOTSTRAP and DDL messages describe it.
+//! Schema of a table, from BOOTSTRAP and DDL messages.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::event::{Cells, Envelope, Events};
 use crate::value::Value;
 use crate::wire::json::{Cursor, quoted};
 
-/// The description of a table, in the form of the JSON encoding.
+/// Description of a table, in the form of the JSON encoding.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Description {
     #[serde(default, rename = "schema")]
@@ -43,10 +43,10 @@ pub(super) struct DataType {
     pub charset: String,
     #[serde(default)]
     pub collate: String,
-    /// Of a decimal the precision; -1 where the type has none.
+    /// Precision of a decimal; -1 if the type has no precision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub length: i64,
-    /// Of a decimal the scale; of a time the fraction digits.
+    /// Scale of a decimal; number of fraction digits of a time.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub decimal: i64,
     /// Members of an enum or set.
@@ -80,7 +80,7 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl DataType {
-    /// The type as DDL spells it. TiCDC gives every type a length, of which DDL has only some.
+    /// Returns the type in DDL's spelling. TiCDC gives every type a length, but DDL only some types.
     fn spelling(&self) -> String {
         let mut text = self.name.clone();
         // Writing to a string cannot fail.
@@ -111,17 +111,17 @@ impl DataType {
     }
 }
 
-/// A string of SQL.
+/// Returns a string literal of SQL.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// What a table's schema says of the values of its rows.
+/// Parts of a table's schema that determine the values of its rows.
 pub(crate) struct TableSchema {
     database: String,
     table: String,
     version: i64,
-    /// The columns' types, as the JSON object that other dialects have in each message.
+    /// The columns' types, as the JSON object that other dialects' messages have.
     types: String,
     primary_key: Vec<String>,
     /// The columns of type bit and set.
@@ -172,7 +172,7 @@ impl TableSchema {
         })
     }
 
-    /// The names of database and table. A message of a database has no table.
+    /// Returns the names of database and table. A message about a database has no table.
     pub fn names(&self) -> [Option<&str>; 2] {
         [&self.database, &self.table]
             .map(|name| Some(name.as_str()).filter(|name| !name.is_empty()))
@@ -182,7 +182,7 @@ impl TableSchema {
     pub fn declare(&self, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) {
         if events.needs.types {
             let mut cursor = Cursor::new(&self.types, true);
-            // The version correlates with the block, and the text was written here.
+            // The version selects the block. This crate wrote the text, so it is valid.
             envelope.types = events
                 .types
                 .read(&mut cursor, events.keys, self.version as usize)
@@ -196,7 +196,7 @@ impl TableSchema {
         envelope.primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());
     }
 
-    /// Makes negative numbers of bits and sets positive: the Avro encoding writes their 64 bits as a signed integer.
+    /// Makes negative numbers of bits and sets positive. The Avro encoding writes their 64 bits as a signed integer.
     #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
     pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_, '_, '_>) {
         for (key, value) in &mut events.cells[cells] {
@@ -233,7 +233,7 @@ impl TableSchemas {
             .map(TableSchemas)
     }
 
-    /// The schema of a message's table. By another version than its own the row would be read wrongly, so that is an error; a table
+    /// Returns the schema of a message's table. Another version would read the row wrongly, so it is an error. A table
     /// that the user did not name has no schema.
     pub fn find(&self, envelope: &Envelope<'_>, version: i64) -> Result<Option<&TableSchema>> {
         let names = [envelope.database.as_deref(), envelope.table.as_deref()];
