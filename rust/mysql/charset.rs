@@ -15,7 +15,7 @@ pub(crate) fn is_utf8(charset: &[u8]) -> bool {
     matches!(charset, b"utf8mb4" | b"utf8" | b"utf8mb3")
 }
 
-/// Decodes bytes of a character set. `None` where the bytes are not text at all; fails with the reason where they cannot be
+/// Decodes bytes of a character set. `None` if the bytes are not text at all. Fails with the reason if they cannot be
 /// decoded.
 #[inline]
 pub(crate) fn decode<'a>(charset: &[u8], bytes: &'a [u8]) -> Result<Option<Cow<'a, str>>, String> {
@@ -37,7 +37,7 @@ fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, S
     match charset {
         "ascii" if bytes.is_ascii() => utf8(bytes),
         "ascii" => Err(invalid(charset)),
-        // MySQL maps two characters as Unicode's own table does, unlike GBK.
+        // MySQL and Unicode's own table map two characters differently from GBK.
         "gb2312" => decode_with(GBK, charset, bytes).map(|text| {
             text.replace('\u{B7}', "\u{30FB}")
                 .replace('\u{2014}', "\u{2015}")
@@ -59,11 +59,11 @@ fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, S
     }
 }
 
-/// The `encoding_rs` encoding identical to a MySQL character set. Sets that map some characters differently (sjis, ujis, koi8u and
-/// others) are left out: a wrong character would be a silent wrong value.
+/// Returns the `encoding_rs` encoding identical to a MySQL character set. It leaves out sets that map some characters
+/// differently (sjis, ujis, koi8u and others): a wrong character would be a silent wrong value.
 fn encoding(charset: &str) -> Option<&'static Encoding> {
     Some(match charset {
-        // The five bytes that cp1252 leaves undefined are control characters in both.
+        // Both map the five bytes that cp1252 leaves undefined to control characters.
         "latin1" => WINDOWS_1252,
         "gbk" => GBK,
         "big5" => BIG5,
@@ -93,8 +93,9 @@ fn decode_with<'a>(
         .ok_or_else(|| invalid(charset))
 }
 
-/// Returns whether all Big5 tables map every character of the text alike: the ideographs and most symbols, but neither
-/// the symbols that Big5's first table assigned twice nor the additions of ETEN and HKSCS.
+/// Returns whether all Big5 tables map every character of the text to the same code point. They do for the ideographs
+/// and most symbols, but not for the symbols that Big5's first table assigned twice, nor for the additions of ETEN and
+/// HKSCS.
 fn is_unambiguous_big5(bytes: &[u8]) -> bool {
     const ASSIGNED_TWICE: [u16; 18] = [
         0xA145, 0xA14E, 0xA15A, 0xA1C2, 0xA1C3, 0xA1C5, 0xA1E3, 0xA1F2, 0xA1F3, 0xA1FE, 0xA240,
@@ -105,7 +106,7 @@ fn is_unambiguous_big5(bytes: &[u8]) -> bool {
         let pair = u16::from_be_bytes([*lead, *bytes.next().unwrap_or(&0)]);
         let is_unambiguous = matches!(pair, 0xA140..=0xA3BF | 0xA440..=0xC67E | 0xC940..=0xF9DC)
             && !ASSIGNED_TWICE.contains(&pair);
-        // An incomplete pair is left to the decoder, which rejects it.
+        // The decoder rejects an incomplete pair.
         if !is_unambiguous && pair & 0xFF != 0 {
             return false;
         }
@@ -113,7 +114,7 @@ fn is_unambiguous_big5(bytes: &[u8]) -> bool {
     true
 }
 
-/// Characters that GB18030 moved out of the private use area between its editions.
+/// Returns whether GB18030 moved a character out of the private use area between its editions.
 fn is_moved(c: char) -> bool {
     matches!(c, '\u{1E3F}' | '\u{9FB4}'..='\u{9FBB}' | '\u{E000}'..='\u{F8FF}' | '\u{FE10}'..='\u{FE19}')
 }
@@ -134,7 +135,8 @@ mod tests {
 
     #[test]
     fn charsets_are_decoded_by_mysql_name() {
-        // As Python's codecs decode them, except gb2312's first two, which follow MySQL's own table, tab_gb2312_uni0.
+        // Python's codecs decode the same characters, except gb2312's first two: they follow MySQL's own table,
+        // tab_gb2312_uni0.
         let cases: [(&str, &[u8], &str); 10] = [
             ("utf8mb4", "é中😀".as_bytes(), "é中😀"),
             ("latin1", b"caf\xe9 \x80\x81\xff", "café €\u{81}ÿ"),

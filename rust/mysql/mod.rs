@@ -1,4 +1,4 @@
-//! MySQL's declared types, and parsing of its text values. Independent of message formats and Arrow arrays.
+//! MySQL's declared types, and parsing of its text values. It does not depend on message formats or Arrow arrays.
 
 pub(crate) mod charset;
 pub(crate) mod number;

@@ -1,4 +1,4 @@
-//! Exact parsing of numbers: a value is parsed without loss or rejected.
+//! Exact parsing of numbers: a value is parsed without loss, or rejected.
 
 use arrow_buffer::i256;
 use wide::bytemuck::cast;
@@ -23,7 +23,7 @@ pub(crate) fn integer(text: &str) -> Result<i128, ParseError> {
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// Parses an integer that fits 64 bits, which nearly every one does; `None` for all other text.
+/// Parses an integer that fits 64 bits; `None` for all other text. Nearly every integer fits.
 #[inline]
 pub(crate) fn short_integer(text: &[u8]) -> Option<i64> {
     usual_whole_integer(text).or_else(|| by_window(text))
@@ -35,7 +35,7 @@ fn by_window(text: &[u8]) -> Option<i64> {
     (length == text.len()).then_some(value)
 }
 
-/// Parses a text of at most 15 digits: see [`usual_integer`].
+/// Parses a text of at most 15 digits, see [`usual_integer`].
 #[inline(always)]
 pub(crate) fn usual_whole_integer(text: &[u8]) -> Option<i64> {
     let (is_negative, number) = sign(text);
@@ -48,18 +48,19 @@ pub(crate) fn usual_whole_integer(text: &[u8]) -> Option<i64> {
     are_digits.then_some(if is_negative { -value } else { value })
 }
 
-/// A text of at most 16 bytes at the end of a block of zeros.
+/// Returns a text of at most 16 bytes at the end of a block of zeros.
 #[inline(always)]
 fn last_of_16(text: &[u8]) -> u8x16 {
     debug_assert!(text.len() <= 16);
     u8x16::new((load_up_to_16(text).unbounded_shl(128 - 8 * text.len() as u32)).to_le_bytes())
 }
 
-/// Fixed-size parse buffer for a number, date or time, so that few reads need a bounds check. Padded with zeros after the end of
-/// the text.
+/// Fixed-size parse buffer for a number, date or time, so that few reads need a bounds check. Zeros fill it after the
+/// end of the text.
 pub(crate) type Window = [u8; 32];
 
-/// Copies text into a window padded with zeros; `None` if the text is longer. Copies overlapping blocks of fixed length.
+/// Copies text into a window padded with zeros; `None` if the text is longer. Copies overlapping blocks of fixed
+/// length.
 #[inline(always)]
 pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
     let mut window = [0; 32];
@@ -78,7 +79,7 @@ pub(crate) fn window_of(text: &[u8]) -> Option<Window> {
     Some(window)
 }
 
-/// Up to 16 bytes as one little-endian integer.
+/// Returns up to 16 bytes as one little-endian integer.
 #[inline(always)]
 fn load_up_to_16(text: &[u8]) -> u128 {
     let bits = 8 * text.len();
@@ -96,7 +97,7 @@ fn load_up_to_16(text: &[u8]) -> u128 {
     }
 }
 
-/// The first bytes of a text, copied to `at_end` if the text is shorter than a window.
+/// Returns the first bytes of a text. Copies them to `at_end` if the text is shorter than a window.
 #[inline(always)]
 pub(crate) fn window_at<'t>(text: &'t [u8], at_end: &'t mut Window) -> &'t Window {
     match text.first_chunk() {
@@ -120,7 +121,8 @@ pub(crate) fn padded_window(text: &[u8]) -> Window {
     window
 }
 
-/// Parses the integer at the start of the window: an optional minus, then as many digits as 64 bits hold. Returns value and length.
+/// Parses the integer at the start of the window: an optional minus, then the digits that 64 bits hold. Returns value
+/// and length.
 #[inline(always)]
 pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     let minus = usize::from(window[0] == b'-');
@@ -129,7 +131,7 @@ pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
-/// The window as four little-endian words.
+/// Returns the window as four little-endian words.
 #[inline(always)]
 pub(crate) fn words(window: &Window) -> [u64; 4] {
     let (words, _) = window.as_chunks::<8>();
@@ -140,8 +142,8 @@ pub(crate) fn words(window: &Window) -> [u64; 4] {
     all
 }
 
-/// Parses the leading digits, possibly none. Returns their value and count; `None` for more than 19, the most that 64 bits hold, or
-/// where fewer than eight bytes follow.
+/// Parses the leading digits, possibly none. Returns their value and count. `None` for more than 19 digits, the most
+/// that 64 bits hold, or if fewer than eight bytes follow.
 #[inline(always)]
 pub(crate) fn digits(bytes: &[u8]) -> Option<(u64, usize)> {
     let (value, count) = eight_digits(*bytes.first_chunk()?);
@@ -170,13 +172,13 @@ pub(crate) fn count_digits(bytes: &[u8]) -> usize {
         .count()
 }
 
-/// Loads the bytes as the lanes of one integer, digits as their values.
+/// Loads the bytes as the lanes of one integer. Digits become their values.
 #[inline(always)]
 fn digit_lanes(bytes: [u8; 8]) -> u64 {
     u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030
 }
 
-/// Sets the highest bit of each lane above 9. The lowest set bit is exact; carries may corrupt the lanes above it.
+/// Sets the highest bit of each lane above 9. The lowest set bit is exact. Carries may corrupt the lanes above it.
 #[inline(always)]
 fn non_digit_mask(lanes: u64) -> u64 {
     (lanes.wrapping_add(0x7676_7676_7676_7676) | lanes) & 0x8080_8080_8080_8080
@@ -209,12 +211,12 @@ fn eight_digits(bytes: [u8; 8]) -> (u64, usize) {
     if count == 0 {
         return (0, 0);
     }
-    // Aligns the first digit with the most significant lane, zeros before it.
+    // Align the first digit with the most significant lane, with zeros before it.
     (combined(lanes << (64 - 8 * count)), count)
 }
 
-/// Parses one to seven digits as the first of eight, of which the others are zeros. Returns the number of the eight, and how many are
-/// there.
+/// Parses one to seven digits as the first of eight digits, and fills the others with zeros. Returns the eight-digit
+/// number, and the count of parsed digits.
 #[inline(always)]
 pub(crate) fn first_of_eight_digits(bytes: [u8; 8]) -> Option<(u32, usize)> {
     let lanes = digit_lanes(bytes);
@@ -223,7 +225,7 @@ pub(crate) fn first_of_eight_digits(bytes: [u8; 8]) -> Option<(u32, usize)> {
     is_short.then(|| (combined(lanes & !(u64::MAX << (8 * count))) as u32, count))
 }
 
-/// The number of eight digits: combines adjacent lanes three times.
+/// Returns the number of eight digits. Combines adjacent lanes three times.
 #[inline(always)]
 fn combined(lanes: u64) -> u64 {
     let pairs = lanes.wrapping_mul(10).wrapping_add(lanes >> 8);
@@ -232,28 +234,28 @@ fn combined(lanes: u64) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// The 16 bytes before a text, and its first 32.
+/// The 16 bytes before a text, and the first 32 bytes of it.
 pub(crate) type Around = [u8; 48];
 
-/// The start of the text in [`Around`].
+/// Start of the text in [`Around`].
 pub(crate) const AROUND_START: usize = 16;
 
-/// What is around the text at `at`, unless it is near an end.
+/// Returns the bytes around the text at `at`; `None` near an end.
 #[inline(always)]
 pub(crate) fn around(text: &[u8], at: usize) -> Option<&Around> {
     text.get(at.checked_sub(AROUND_START)?..)?.first_chunk()
 }
 
-/// The text in [`Around`].
+/// Returns the text in [`Around`].
 #[inline(always)]
 pub(crate) fn text_of(around: &Around) -> &Window {
     let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, text @ ..] = around;
     text
 }
 
-/// Parses an integer of at most 15 digits, as nearly all have. Returns value and length.
+/// Parses an integer of at most 15 digits. Nearly all integers are that short. Returns value and length.
 ///
-/// Its digits are read as the last of 16, so that neither the instructions nor the branches depend on how many there are.
+/// It reads the digits as the last of 16. So neither the instructions nor the branches depend on the number of digits.
 #[inline(always)]
 pub(crate) fn usual_integer<const N: usize>(around: &[u8; N]) -> Option<(i64, usize)> {
     let minus = usize::from(around[AROUND_START] == b'-');
@@ -266,7 +268,7 @@ pub(crate) fn usual_integer<const N: usize>(around: &[u8; N]) -> Option<(i64, us
     Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
-/// Parses a decimal with a point and at most 15 bytes. Returns unscaled integer and length; see [`usual_integer`].
+/// Parses a decimal with a point and at most 15 bytes. Returns unscaled integer and length, see [`usual_integer`].
 #[inline(always)]
 pub(crate) fn usual_decimal(around: &Around, precision: u8, scale: u8) -> Option<(i64, usize)> {
     let minus = usize::from(around[AROUND_START] == b'-');
@@ -285,8 +287,8 @@ pub(crate) fn usual_decimal(around: &Around, precision: u8, scale: u8) -> Option
     Some((if minus == 0 { value } else { -value }, minus + end))
 }
 
-/// The decimal whose text ends with a block, and a byte after it in another block: the digits before the point are read from the latter, so
-/// that it is not between them. Returns the unscaled integer.
+/// Returns the unscaled integer of a decimal. Its text ends with one block, and one byte after the other block. The
+/// digits before the point come from the latter block, so that the point is not between the digits.
 #[inline(always)]
 fn decimal_at_end(
     [at_end, before_end]: [u8x16; 2],
@@ -305,7 +307,7 @@ fn decimal_at_end(
     fits(value, precision).then_some(value)
 }
 
-/// Parses a whole text as a decimal: see [`usual_decimal`].
+/// Parses a whole text as a decimal, see [`usual_decimal`].
 #[inline(always)]
 pub(crate) fn usual_whole_decimal(text: &[u8], precision: u8, scale: u8) -> Option<i64> {
     let (is_negative, number) = sign(text);
@@ -316,7 +318,7 @@ pub(crate) fn usual_whole_decimal(text: &[u8], precision: u8, scale: u8) -> Opti
     let ends = [before_end, before_end << 8].map(|block| u8x16::new(block.to_le_bytes()));
     let non_digits = non_digits(ends[0]) >> (16 - number.len());
     let whole = non_digits.trailing_zeros() as usize;
-    // The bit behind the text is left if the point is the only one.
+    // If the point is the only non-digit, the bit after the text remains.
     if whole == 0
         || number.get(whole) != Some(&b'.')
         || non_digits & (non_digits - 1) != 1 << number.len()
@@ -335,20 +337,20 @@ fn block(around: &[u8], at: usize) -> Option<u8x16> {
         .map(|block| u8x16::new(*block))
 }
 
-/// The digits' values; of other bytes anything.
+/// Returns the values of digits. Other bytes get arbitrary values.
 #[inline(always)]
 fn digits_of(block: u8x16) -> u8x16 {
     block - u8x16::splat(b'0')
 }
 
-/// Which bytes are no digits: a bit for each, and one behind them.
+/// Returns a bit mask of the bytes that are not digits. The bit after the last byte is set too.
 #[inline(always)]
 fn non_digits(block: u8x16) -> u32 {
     let digits = digits_of(block);
     digits.min(u8x16::splat(9)).simd_eq(digits).to_bitmask() ^ 0x1_FFFF
 }
 
-/// A mask of the last bytes of 16.
+/// Returns a mask of the last bytes of 16.
 #[inline(always)]
 fn last_bytes(count: usize) -> Option<u8x16> {
     const ENDS: [u8; 32] = {
@@ -361,7 +363,7 @@ fn last_bytes(count: usize) -> Option<u8x16> {
         .map(|mask| u8x16::new(*mask))
 }
 
-/// The number of 16 digits: combines adjacent lanes four times.
+/// Returns the number of 16 digits. Combines adjacent lanes four times.
 #[inline(always)]
 fn sixteen_digits(digits: u8x16) -> i64 {
     let lanes: i16x8 = cast(digits);
@@ -402,7 +404,7 @@ fn parse_digits(digits: &[u8]) -> Result<i128, ParseError> {
 /// Unscaled integer of a decimal.
 pub(crate) trait Unscaled: Copy {
     const ZERO: Self;
-    /// `self * 10 + digit`, if it does not overflow.
+    /// Returns `self * 10 + digit`, if it does not overflow.
     fn push(self, digit: u8) -> Option<Self>;
     fn negate(self) -> Self;
 }
@@ -429,8 +431,8 @@ impl Unscaled for i256 {
     }
 }
 
-/// Parses a decimal's unscaled integer: the number times ten to the `scale`. Accepts plain or scientific text; zeros past the scale
-/// are dropped, other digits there are rejected.
+/// Parses a decimal's unscaled integer: the number times ten to the `scale`. Accepts plain or scientific text. Drops
+/// zeros after the scale, and rejects other digits there.
 #[inline]
 pub(crate) fn decimal<T: Unscaled + FromI64>(
     text: &str,
@@ -460,7 +462,7 @@ impl FromI64 for i256 {
     }
 }
 
-/// Fast path: at most 18 digits in all, no exponent, no more fraction digits than the scale.
+/// Fast path for at most 18 digits in all, no exponent, and no more fraction digits than the scale.
 #[inline]
 fn plain_decimal(text: &[u8], precision: u8, scale: i8) -> Option<i64> {
     let usual = u8::try_from(scale)
@@ -516,7 +518,7 @@ pub(crate) fn fits(number: i64, precision: u8) -> bool {
         .is_none_or(|limit| number.unsigned_abs() < limit.unsigned_abs())
 }
 
-// Evaluated by the compiler, where an index out of bounds is an error.
+// The compiler evaluates it. An index out of bounds is a compile error.
 #[allow(clippy::indexing_slicing)]
 const POWERS_OF_TEN: [i64; 19] = {
     let mut powers = [1; 19];
@@ -589,7 +591,8 @@ fn exponent(text: &[u8]) -> Result<i64, ParseError> {
     Ok(if negative { -magnitude } else { magnitude })
 }
 
-/// A decimal's text without its exponent, as MySQL prints it; `None` where it has no exponent, or one that no decimal can have.
+/// Returns a decimal's text without its exponent, in MySQL's format. `None` if it has no exponent, or one that no
+/// decimal can have.
 pub(crate) fn without_exponent(text: &str) -> Option<String> {
     /// Far beyond MySQL's 65 digits, and small enough to bound the allocation.
     const MAX_ZEROS: usize = 400;
@@ -625,7 +628,7 @@ pub(crate) fn without_exponent(text: &str) -> Option<String> {
     ))
 }
 
-/// Prints a decimal of so many fraction digits.
+/// Prints a decimal with `scale` fraction digits.
 pub(crate) fn print_scaled(unscaled: i64, scale: u32) -> String {
     let scale = scale as usize;
     if scale == 0 {
@@ -637,7 +640,8 @@ pub(crate) fn print_scaled(unscaled: i64, scale: u32) -> String {
     format!("{sign}{whole}.{fraction}")
 }
 
-/// The shortest text that round-trips a float or double, as MySQL prints it: with an exponent where plain text would be long.
+/// Returns the shortest text that round-trips a float or double, in MySQL's format: with an exponent if plain text
+/// would be long.
 pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(
     value: T,
 ) -> String {
@@ -649,7 +653,8 @@ pub(crate) fn print_float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> 
     }
 }
 
-/// Parses the nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest is out of range.
+/// Parses the nearest float or double. MySQL has neither infinity nor NaN, so text beyond the largest number is out of
+/// range.
 #[inline]
 pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Result<T, ParseError> {
     let (_, number) = sign(text.as_bytes());
@@ -796,7 +801,7 @@ mod tests {
         );
     }
 
-    /// A text behind other digits, as in no message.
+    /// Returns a text after other digits, which messages do not have.
     fn around(text: &str) -> Around {
         let mut around = [b'7'; 48];
         around[AROUND_START..].fill(b',');

@@ -1,11 +1,11 @@
-//! Short text with what is around it in its message.
+//! Short text with the bytes around it in its message.
 
 use wide::u8x16;
 
 use crate::mysql::number::{AROUND_START, Around, Window, around, text_of};
 
-/// A text of at most 32 bytes that is not near an end of its message. It is loaded as blocks of fixed size, with bytes that are not its
-/// own: so neither instructions nor branches depend on its length, of which every value has another.
+/// A text of at most 32 bytes that is not near an end of its message. It is loaded as blocks of fixed size, including
+/// neighboring bytes. So neither instructions nor branches depend on its length, which differs between values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShortText<'a> {
     around: &'a Around,
@@ -19,13 +19,13 @@ impl PartialEq for ShortText<'_> {
 }
 
 impl<'a> ShortText<'a> {
-    /// The text at `at`.
+    /// Returns the text at `at`.
     #[inline(always)]
     pub fn of(message: &'a [u8], at: usize, length: usize) -> Option<Self> {
         ShortText::in_block(around(message, at)?, length)
     }
 
-    /// The text in a block.
+    /// Returns the text in a block.
     #[inline(always)]
     pub fn in_block(around: &'a Around, length: usize) -> Option<Self> {
         (length <= size_of::<Window>()).then_some(ShortText { around, length })
@@ -36,13 +36,13 @@ impl<'a> ShortText<'a> {
         self.length
     }
 
-    /// The text, and what is before and behind it.
+    /// Returns the text with the bytes before and after it.
     #[inline(always)]
     pub fn around(self) -> &'a Around {
         self.around
     }
 
-    /// The text, and what is behind it.
+    /// Returns the text with the bytes after it.
     #[inline(always)]
     pub fn window(self) -> &'a Window {
         text_of(self.around)

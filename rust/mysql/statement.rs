@@ -1,7 +1,7 @@
-//! What a statement begins with, for operations that no member of a message names.
+//! First words of statements, for operations that no member of a message names.
 
-/// The first word of a statement, behind white space and comments. Applications and their drivers put comments before a statement, and the
-/// binlog keeps them.
+/// Returns the first word of a statement, after white space and comments. Applications and their drivers put comments
+/// before a statement, and the binlog keeps them.
 pub(crate) fn first_word(sql: &str) -> &str {
     let mut rest = sql;
     while let Some(behind) = skipped(rest) {
@@ -13,24 +13,24 @@ pub(crate) fn first_word(sql: &str) -> &str {
     rest.get(..end).unwrap_or_default()
 }
 
-/// What follows the white space or the comment that a statement begins with, if it does.
+/// Returns the rest after the white space or the comment at the start of a statement; `None` if it starts with neither.
 fn skipped(sql: &str) -> Option<&str> {
     let trimmed = sql.trim_ascii_start();
     if trimmed.len() < sql.len() {
         return Some(trimmed);
     }
-    // A server executes what is in these, if its version is not below the number.
+    // A server executes the content if its version is at least the number.
     if let Some(executed) = sql.strip_prefix("/*!").or_else(|| sql.strip_prefix("/*M!")) {
         return Some(executed.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
     if let Some(comment) = sql.strip_prefix("/*") {
         return Some(behind(comment, "*/"));
     }
-    // The end of what is executed.
+    // The end of such executed content.
     if let Some(rest) = sql.strip_prefix("*/") {
         return Some(rest);
     }
-    // Without white space behind them, these are two signs.
+    // Without white space after them, the dashes are two minus signs.
     let is_dashes = |rest: &&str| {
         rest.bytes()
             .next()

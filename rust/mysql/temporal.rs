@@ -24,11 +24,12 @@ pub(crate) struct DateTimeText {
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The years 1 to 9999, which are those of Python and of Spark, in seconds since the epoch. A date that is written has no other year, but
+/// The years 1 to 9999, in seconds since the epoch. Python and Spark have the same range. A written date is always
+/// within these years, but its instant may not be.
 /// its instant may have.
 const CALENDAR: Range<i64> = -62_135_596_800..253_402_300_800;
 
-/// Seconds since the epoch, if they are in the calendar.
+/// Returns the seconds since the epoch, if they are in the calendar.
 #[inline(always)]
 pub(crate) fn in_calendar(seconds: i64) -> Result<i64, ParseError> {
     if CALENDAR.contains(&seconds) {
@@ -39,7 +40,8 @@ pub(crate) fn in_calendar(seconds: i64) -> Result<i64, ParseError> {
 }
 
 impl DateTimeText {
-    /// Parses `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in ISO 8601's form with `T` and `Z` or `+08:00`.
+    /// Parses `2021-01-31`, `2021-01-31 12:00:00.123456`, and both in the form of ISO 8601, with `T` and `Z` or
+    /// `+08:00`.
     #[inline]
     pub fn parse(text: &str) -> Result<DateTimeText, ParseError> {
         let bytes = text.as_bytes();
@@ -56,7 +58,8 @@ impl DateTimeText {
         Ok(parsed)
     }
 
-    /// Parses the date or date and time at the start of the window. Returns it with its length; leaves a zone other than `Z`.
+    /// Parses the date or date and time at the start of the window. Returns it with its length. Leaves a zone other
+    /// than `Z` unread.
     #[inline(always)]
     pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), ParseError> {
         let [from_year, from_day, from_second, _] = words(window);
@@ -105,7 +108,7 @@ impl DateTimeText {
         ))
     }
 
-    /// A date of this month without its day.
+    /// Returns a date of this month without its day.
     #[inline(always)]
     fn month_start(century: u8, year: u8, month: u8) -> DateTimeText {
         let year = u16::from(century) * 100 + u16::from(year);
@@ -122,7 +125,7 @@ impl DateTimeText {
         }
     }
 
-    /// Returns whether MySQL considers this a zero date, in whole or in part.
+    /// Returns whether MySQL considers this a zero date, entirely or in part.
     #[inline(always)]
     pub fn is_zero(&self) -> bool {
         let is_time = self.hour <= 23 && self.minute <= 59 && self.second <= 59;
@@ -132,13 +135,13 @@ impl DateTimeText {
             && is_time
     }
 
-    /// Days since the epoch. A date that the calendar lacks is out of range.
+    /// Returns days since the epoch. A date that does not exist in the calendar is out of range.
     #[inline(always)]
     pub fn days(&self) -> Result<i32, ParseError> {
         days_from_civil(self.year, self.month, self.day).ok_or(ParseError::Range)
     }
 
-    /// Local seconds since the epoch, without the fraction.
+    /// Returns local seconds since the epoch, without the fraction.
     #[inline(always)]
     pub fn seconds(&self) -> Result<i64, ParseError> {
         if self.hour > 23 || self.minute > 59 || self.second > 59 {
@@ -150,18 +153,19 @@ impl DateTimeText {
     }
 }
 
-/// A date and time of the usual form, which is in the calendar: `2021-01-31 12:00:00.123`, with at most seven digits of a fraction.
+/// A date and time in the usual form and in the calendar: `2021-01-31 12:00:00.123`, with at most seven fraction
+/// digits.
 pub(crate) struct UsualDateTime {
     /// Local seconds since the epoch, without the fraction.
     pub seconds: i64,
     pub nanos: u32,
-    /// True if `Z` follows, which the length counts.
+    /// True if `Z` follows. `length` includes the `Z`.
     pub is_utc: bool,
     pub length: usize,
 }
 
 impl UsualDateTime {
-    /// Parses it at the start of the window: what [`DateTimeText::prefix`] does, with fewer instructions.
+    /// Parses it at the start of the window. Equals [`DateTimeText::prefix`] for this form, with fewer instructions.
     #[inline(always)]
     pub fn prefix(window: &Window) -> Option<UsualDateTime> {
         /// Addend that carries a day above 31, an hour above 23, a minute or second above 59 into the highest bit of its lane.
@@ -207,7 +211,7 @@ impl UsualDateTime {
     }
 }
 
-/// The days since the epoch of a date of the usual form, which is in the calendar: `2021-01-31`.
+/// Returns the days since the epoch of a date in the usual form and in the calendar: `2021-01-31`.
 #[inline(always)]
 pub(crate) fn usual_date(window: &Window) -> Option<i32> {
     let [from_year, from_day, ..] = words(window);
@@ -222,7 +226,7 @@ pub(crate) fn usual_date(window: &Window) -> Option<i32> {
     days_from_civil(u16::from(century) * 100 + u16::from(year), month, day)
 }
 
-/// The nanoseconds behind the seconds of a date and time, and their end.
+/// Returns the nanoseconds after the seconds of a date and time, and the end of their text.
 #[inline(always)]
 fn usual_fraction(window: &Window) -> Option<(u32, usize)> {
     let (of_eight, count) = first_of_eight_digits(*window.get(20..)?.first_chunk()?)?;
@@ -239,16 +243,16 @@ fn pair(tens: u8, ones: u8) -> Result<u8, ParseError> {
     }
 }
 
-/// Eight bytes of digits and separators as the lanes of one integer (SWAR): all are checked and combined at once.
+/// Eight bytes of digits and separators as the lanes of one integer (SWAR). All lanes are checked and combined at once.
 #[derive(Clone, Copy)]
 struct Pairs {
     lanes: u64,
-    /// Mask of invalid lanes: their highest bit is set.
+    /// Mask with the highest bit of each invalid lane set.
     invalid: u64,
 }
 
 impl Pairs {
-    /// `form` has a zero for each digit, and the separators in place; only its first `count` bytes are checked.
+    /// Checks the first `count` bytes of a text. `form` has a zero for each digit, and the separators in their places.
     #[inline(always)]
     fn new(text: u64, form: [u8; 8], count: u32) -> Self {
         // Addend that carries an invalid lane into its highest bit: a digit above 9, a separator above 0.
@@ -261,7 +265,7 @@ impl Pairs {
         }
     }
 
-    /// The two-digit numbers that start at each byte.
+    /// Returns the two-digit numbers that start at each byte.
     #[inline(always)]
     fn numbers(self) -> [u8; 8] {
         self.lanes_of_numbers().to_le_bytes()
@@ -324,7 +328,7 @@ fn fraction_digits(bytes: &[u8]) -> Result<(u32, usize), ParseError> {
 }
 
 fn offset(text: &[u8]) -> Result<Option<i32>, ParseError> {
-    // Tencent's DTS writes a blank before the offset.
+    // Tencent's DTS writes a space before the offset.
     match text.strip_prefix(b" ").unwrap_or(text) {
         [] => Ok(None),
         b"Z" => Ok(Some(0)),
@@ -340,8 +344,8 @@ fn offset(text: &[u8]) -> Result<Option<i32>, ParseError> {
     }
 }
 
-/// Days from 1970-01-01 in the proleptic Gregorian calendar; `None` for an invalid date. Years that begin in March put the leap day
-/// last: the formulas are those of Neri and Schneider, "Euclidean affine functions" (2022).
+/// Returns days from 1970-01-01 in the proleptic Gregorian calendar; `None` for an invalid date. Years that begin in
+/// March put the leap day last. The formulas are from Neri and Schneider, "Euclidean affine functions" (2022).
 #[inline(always)]
 fn days_from_civil(year: u16, month: u8, day: u8) -> Option<i32> {
     let (year, month, day) = (u32::from(year), u32::from(month), u32::from(day));
@@ -420,7 +424,7 @@ impl TimeText {
         Ok((time, bytes.len() - after.len()))
     }
 
-    /// Microseconds, if the TIME is in MySQL's range.
+    /// Returns microseconds, if the TIME is in MySQL's range.
     #[inline]
     pub fn micros(self) -> Result<i64, ParseError> {
         let TimeText {
@@ -440,12 +444,13 @@ impl TimeText {
     }
 }
 
-/// A DATE as MySQL prints it, from days since the epoch.
+/// Prints a DATE in MySQL's format, from days since the epoch.
 pub(crate) fn print_date(days: i32) -> String {
     civil(i64::from(days) * SECONDS_PER_DAY).map_or_else(String::new, |at| at.date().to_string())
 }
 
-/// A DATETIME as MySQL prints it, from microseconds since the epoch, with as many fraction digits as needed: none, 3 or 6.
+/// Prints a DATETIME in MySQL's format, from microseconds since the epoch, with the fraction digits that it needs:
+/// none, 3 or 6.
 pub(crate) fn print_datetime(micros: i64) -> String {
     let Some(at) = civil(micros.div_euclid(1_000_000)) else {
         return String::new();
@@ -460,7 +465,7 @@ pub(crate) fn print_datetime(micros: i64) -> String {
     )
 }
 
-/// A TIME as MySQL prints it, from microseconds.
+/// Prints a TIME in MySQL's format, from microseconds.
 pub(crate) fn print_time(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let (seconds, fraction) = (
@@ -484,8 +489,8 @@ fn print_fraction(micros: i64) -> String {
     }
 }
 
-/// Date and time from seconds since the epoch. Avoids jiff's timestamps, which end a day before its dates do: MySQL's last date is
-/// the one that means "for ever".
+/// Returns date and time from seconds since the epoch. Avoids jiff's timestamps, which end a day before its dates end:
+/// applications use MySQL's last date to mean "for ever".
 pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
     jiff::civil::date(1970, 1, 1)
         .at(0, 0, 0, 0)
@@ -493,12 +498,14 @@ pub(crate) fn civil(seconds: i64) -> Option<jiff::civil::DateTime> {
         .ok()
 }
 
-/// Microseconds since 1970 of a TiDB commit timestamp: milliseconds above 18 bits of a counter. None for 0, which is no time.
+/// Returns microseconds since 1970 of a TiDB commit timestamp: milliseconds above 18 bits of a counter. `None` for 0,
+/// which means unset.
 pub(crate) fn micros_of_commit_ts(ts: i64) -> Option<i64> {
     Some((ts >> 18) * 1000).filter(|micros| *micros > 0)
 }
 
-/// Microseconds from an epoch of seconds, milliseconds, microseconds or nanoseconds; the digit count selects the unit.
+/// Returns microseconds from an epoch in seconds, milliseconds, microseconds or nanoseconds. The digit count selects
+/// the unit.
 pub(crate) fn micros_of_epoch(number: i64) -> Option<i64> {
     match number.unsigned_abs() {
         0 => None,
@@ -646,7 +653,7 @@ mod tests {
         }
     }
 
-    /// Each combination of the parts of a text.
+    /// Returns each combination of the parts of a text.
     fn cases<'c>(
         one: &'c [&str],
         two: &'c [&str],

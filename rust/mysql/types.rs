@@ -26,7 +26,7 @@ pub(crate) enum TypeFamily {
     Time,
     Year,
     Text,
-    /// Text or bytes: the producer uses the same word for both, and only the value distinguishes them.
+    /// Text or bytes. The producer uses the same word for both, and only the value distinguishes them.
     Characters,
     /// `binary(n)`: fixed length, padded with zero bytes.
     Binary,
@@ -54,7 +54,7 @@ pub(crate) struct DeclaredType {
     pub encoding: Encoding,
 }
 
-/// Encoding of a declared column's values, where dialect and type alone do not determine it.
+/// Encoding of a declared column's values, if dialect and type alone do not determine it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// The dialect's encoding of this type.
@@ -62,17 +62,17 @@ pub(crate) enum Encoding {
     Plain,
     /// Number of days since the epoch.
     Days,
-    /// Local epoch as a number, with so many units per second.
+    /// Local epoch as a number, with its units per second.
     DateTime(i64),
-    /// TIME as a number, with so many units per second.
+    /// TIME as a number, with its units per second.
     Time(i64),
-    /// Epoch of an instant as a number, with so many units per second.
+    /// Epoch of an instant as a number, with its units per second.
     Instant(i64),
     /// ISO 8601 text of an instant.
     Zoned,
     /// ISO 8601 text of a local date-time, a date or a time of day.
     Iso,
-    /// ISO 8601 text of a time of day in a zone, which no type of MySQL has: as text it keeps the zone.
+    /// ISO 8601 text of a time of day in a zone. MySQL has no such type; as text, it keeps the zone.
     ZonedTime,
     /// Base64 of a two's complement unscaled integer, with this scale.
     Decimal(i32),
@@ -97,7 +97,7 @@ pub(crate) enum Encoding {
 }
 
 impl DeclaredType {
-    /// A type that only Kafka Connect declares.
+    /// Returns a type that only Kafka Connect declares.
     pub fn connect(text: &str, family: TypeFamily, encoding: Encoding) -> Self {
         DeclaredType {
             text: text.into(),
@@ -114,7 +114,7 @@ impl DeclaredType {
         let lower = text.trim_start().to_lowercase();
         let family = family_of(&lower);
         let is_enum_or_set = matches!(family, TypeFamily::Enum | TypeFamily::Set);
-        // Labels keep their case; only keywords are compared in lower case.
+        // Labels keep their case. Only keywords are compared in lower case.
         let keywords = if is_enum_or_set { "" } else { lower.as_str() };
         DeclaredType {
             text: text.into(),
@@ -136,7 +136,7 @@ impl DeclaredType {
         }
     }
 
-    /// The type with this number in MySQL's protocol. Only the binary flag distinguishes text from blobs.
+    /// Returns the type with this number in MySQL's protocol. Only the binary flag distinguishes text from blobs.
     pub fn from_protocol(number: i64, is_binary: bool, unsigned: bool, text: &str) -> Self {
         let family = match number {
             1 => TypeFamily::Tinyint,
@@ -171,7 +171,7 @@ impl DeclaredType {
         }
     }
 
-    /// Declared length of a `bit(n)` or `binary(n)`.
+    /// Returns the declared length of a `bit(n)` or `binary(n)`.
     pub fn length(&self) -> Option<usize> {
         self.arguments.first().map(|&n| n as usize)
     }
@@ -185,7 +185,7 @@ impl DeclaredType {
         matches!(self.family, TypeFamily::Binary | TypeFamily::Blob)
     }
 
-    /// Returns whether such a column may hold a zero date.
+    /// Returns whether a column of this type may hold a zero date.
     pub fn is_date(&self) -> bool {
         matches!(
             self.family,
@@ -194,7 +194,7 @@ impl DeclaredType {
     }
 }
 
-/// `lower` is in lower case.
+/// Returns the family of a type, whose text is in lower case.
 fn family_of(lower: &str) -> TypeFamily {
     let end = lower
         .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -243,7 +243,7 @@ fn arguments(lower: &str) -> Vec<u32> {
 }
 
 impl DeclaredType {
-    /// The bytes of the longest text of an enum or set; 0 for other types.
+    /// Returns the bytes of the longest text of an enum or set; 0 for other types.
     fn label_bytes(&self) -> usize {
         let lengths = self.labels.iter().map(String::len);
         match self.family {
@@ -253,7 +253,7 @@ impl DeclaredType {
     }
 }
 
-/// The members of `enum('a','it''s')`: quotes are doubled, and a backslash escapes as in a MySQL string.
+/// Returns the members of `enum('a','it''s')`. Quotes are doubled, and a backslash escapes like in a MySQL string.
 fn labels(text: &str) -> Vec<String> {
     let mut labels = Vec::new();
     let mut rest = text
@@ -307,21 +307,21 @@ pub(crate) struct TypeBlock {
     by_column: Vec<Option<TypeIndex>>,
     /// True if any type, requested or not, has arguments in parentheses.
     has_lengths: bool,
-    /// The bytes of the longest text that a row's enums and sets have together.
+    /// Number of bytes that the texts of a row's enums and sets have together at most.
     label_bytes: usize,
 }
 
 /// Interner of declared types. Messages of a table repeat the same block, so a block is compared before it is parsed.
 #[derive(Debug, Default)]
 pub(crate) struct DeclaredTypes {
-    /// True if all entries of a block are requested, or only the types of requested columns.
+    /// True if blocks keep all entries; otherwise only the types of requested columns.
     keep_entries: bool,
     /// Types by their spelling in DDL.
     ids: HashMap<Box<str>, TypeIndex>,
     /// Types in other spellings, by the dialect and its key.
     ids_of_dialects: HashMap<&'static str, HashMap<Box<str>, TypeIndex>>,
     declared: Vec<Arc<DeclaredType>>,
-    /// Spellings in DDL as JSON strings; none of a type in another spelling.
+    /// Spellings in DDL as JSON strings; `None` for a type in another spelling.
     quoted: Vec<Option<Box<str>>>,
     blocks: Vec<TypeBlock>,
     /// The last block seen with each hint.
@@ -333,11 +333,11 @@ pub(crate) struct DeclaredTypes {
     positions: HashMap<NameId, usize>,
     by_column: Vec<Option<TypeIndex>>,
     has_lengths: bool,
-    /// Schema parts, which are much longer than the types that they declare.
+    /// Schema parts. They are much longer than the types that they declare.
     pub schemas: SchemaCache,
 }
 
-/// Cache of schema parts, each with the block that it declares.
+/// Cache of schema parts, each with its declared block.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaCache {
     parts: Vec<CachedSchema>,
@@ -345,7 +345,7 @@ pub(crate) struct SchemaCache {
     last: usize,
 }
 
-/// The name of a row's schema without an envelope, as far as it tells the table.
+/// The names of database and table in a row's schema without an envelope, if it has them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowName {
     pub database: Option<Box<str>>,
@@ -362,9 +362,9 @@ struct CachedSchema {
 }
 
 impl SchemaCache {
-    /// Parts compared one by one before a lookup by the whole text: those of different tables differ early.
+    /// Number of parts to compare one by one before a lookup by the whole text. Parts of different tables differ early.
     const MAX_LINEAR: usize = 32;
-    /// Maximum parts kept between two chunks of messages.
+    /// Maximum number of parts to keep between two chunks of messages.
     const MAX_PARTS: usize = 1 << 10;
 
     /// Skips a cached part and returns its block.
@@ -380,7 +380,7 @@ impl SchemaCache {
         Some(self.follow(found))
     }
 
-    /// The block of the part with this text, if cached.
+    /// Returns the block of the part with this text, if cached.
     pub fn find(&mut self, text: &str) -> Option<Option<usize>> {
         let found = *self.by_text.get(text)?;
         Some(self.follow(found))
@@ -397,7 +397,7 @@ impl SchemaCache {
         self.follow(self.parts.len() - 1);
     }
 
-    /// The row that the last part describes, if that is not an envelope.
+    /// Returns the row that the last part describes, if it does not describe an envelope.
     pub fn row(&self) -> Option<&RowName> {
         self.parts.get(self.last)?.row.as_ref()
     }
@@ -412,7 +412,7 @@ impl SchemaCache {
 }
 
 impl DeclaredTypes {
-    /// Maximum blocks kept between two chunks of messages.
+    /// Maximum number of blocks to keep between two chunks of messages.
     const MAX_BLOCKS: usize = 1 << 10;
 
     pub fn new(keep_entries: bool) -> Self {
@@ -442,7 +442,7 @@ impl DeclaredTypes {
         &self.blocks[block]
     }
 
-    /// The declared type with this index.
+    /// Returns the declared type with this index.
     #[inline]
     #[allow(
         clippy::indexing_slicing,
@@ -457,13 +457,13 @@ impl DeclaredTypes {
         self.block(block).has_lengths
     }
 
-    /// The bytes of the longest text that the requested enums and sets of a row have together.
+    /// Returns the number of bytes that the requested enums and sets of a row have together at most.
     #[inline]
     pub fn label_bytes(&self, block: usize) -> usize {
         self.block(block).label_bytes
     }
 
-    /// The bytes of the names and types of all columns of `block`.
+    /// Returns the number of bytes in the names and types of all columns of `block`.
     pub fn entry_bytes(&self, block: usize, keys: &Interner<'_>) -> usize {
         let texts =
             |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared(*id).text.len();
@@ -473,7 +473,7 @@ impl DeclaredTypes {
             .sum()
     }
 
-    /// The type that `block` declares for a requested column.
+    /// Returns the type that `block` declares for a requested column.
     #[inline]
     pub fn of_column(&self, block: usize, column: usize) -> Option<&Arc<DeclaredType>> {
         let id = (*self.block(block).by_column.get(column)?)?;
@@ -496,7 +496,7 @@ impl DeclaredTypes {
         Ok(self.finish(cursor.since(start).as_bytes(), hint))
     }
 
-    /// The last block seen with this hint, if `matches` accepts its raw bytes.
+    /// Returns the last block with this hint, if `matches` accepts its raw bytes.
     pub fn latest(&self, hint: usize, matches: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
         let block = *self.latest.get(&hint)?;
         self.blocks
@@ -505,7 +505,7 @@ impl DeclaredTypes {
             .then_some(block)
     }
 
-    /// Forgets which blocks were seen last: their names were read in another quoting.
+    /// Forgets the last blocks, because their names were read in another quoting.
     pub fn forget_latest(&mut self) {
         self.latest.clear();
     }
@@ -518,7 +518,7 @@ impl DeclaredTypes {
         self.has_lengths = false;
     }
 
-    /// Declares a column of the block by the type's own text.
+    /// Declares a column of the block by the text of its type.
     #[inline]
     pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
         let last = self
@@ -533,7 +533,8 @@ impl DeclaredTypes {
         self.record(key, column, id);
     }
 
-    /// Declares a column of the block by a type that is not spelled as in DDL. `spelling` determines the type within the dialect.
+    /// Declares a column of the block by a type in a spelling other than DDL's. `spelling` determines the type within
+    /// the dialect.
     pub fn declare_as(
         &mut self,
         (key, column): (NameId, Option<usize>),
@@ -557,14 +558,15 @@ impl DeclaredTypes {
         self.record(key, column, id);
     }
 
-    /// Ends a block and returns its index. `raw` are its bytes if contiguous in the message, else empty.
+    /// Ends a block and returns its index. `raw` has its bytes if they are contiguous in the message; otherwise it is
+    /// empty.
     pub fn finish(&mut self, raw: &[u8], hint: usize) -> usize {
         let same = |block: &TypeBlock| {
             block.by_column == self.by_column
                 && block.has_lengths == self.has_lengths
                 && block.entries == self.entries
         };
-        // The same types in another order, or without raw bytes to compare: reuse the block.
+        // Reuse the block if it has the same types in another order, or has no raw bytes to compare.
         if let Some(&block) = self.latest.get(&hint)
             && self.blocks.get(block).is_some_and(same)
         {
@@ -622,7 +624,7 @@ impl DeclaredTypes {
         }
     }
 
-    /// The last type of a duplicate name wins.
+    /// Adds a column. The last type of a duplicate name wins.
     fn add_entry(&mut self, key: NameId, id: TypeIndex) {
         let next = self.entries.len();
         let position = *self.positions.entry(key).or_insert(next);
@@ -632,7 +634,7 @@ impl DeclaredTypes {
         }
     }
 
-    /// The index of the type declared for `key`: usually the same as last time.
+    /// Returns the index of the type declared for `key`. It is usually the same as last time.
     #[inline]
     fn read_type(&mut self, key: NameId, cursor: &mut Cursor<'_>) -> Result<TypeIndex> {
         let last = self
@@ -679,7 +681,7 @@ impl DeclaredTypes {
     }
 }
 
-/// Reads a type's name; null is not a type.
+/// Reads a type's name. Null is not a type.
 fn read_type<'a>(cursor: &mut Cursor<'a>) -> Result<Text<'a>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| Text {

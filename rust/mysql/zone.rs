@@ -6,15 +6,16 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use crate::mysql::number::ParseError;
 use crate::mysql::temporal::{civil, in_calendar};
 
-/// Time zone. UTC has its own variant because nearly everyone uses it.
+/// Time zone. UTC has its own variant because nearly all users choose it.
 #[derive(Clone, Debug)]
 pub(crate) enum Zone {
     Utc,
     Other(TimeZone),
 }
 
-/// Seconds by which a time is moved before jiff converts it. Its timestamps end before its dates do, and MySQL's last date is the one that
-/// means "for ever". 400 years before, the calendar and the rules of every zone are the same.
+/// Returns the seconds by which to move a time before jiff converts it. jiff's timestamps end before its dates end, and
+/// applications use MySQL's last date to mean "for ever". The calendar and the rules of every zone are the same 400
+/// years earlier.
 fn shift(seconds: i64) -> i64 {
     const CYCLE: i64 = 146_097 * 86_400;
     const LAST_DAYS: i64 = 253_402_300_800 - 3 * 86_400;
@@ -49,8 +50,8 @@ impl Zone {
         }
     }
 
-    /// Converts local seconds to an instant, both since the epoch. A local time that an offset change skips or repeats is out of
-    /// range, and so is an instant outside of the calendar.
+    /// Converts local seconds to an instant, both since the epoch. Out of range: a local time that an offset change
+    /// skips or repeats, and an instant outside of the calendar.
     #[inline]
     pub fn instant(&self, local: i64) -> Result<i64, ParseError> {
         match self {
@@ -67,7 +68,7 @@ impl Zone {
         }
     }
 
-    /// Describes the change of the clock that skips or repeats a local time, in seconds since the epoch.
+    /// Describes the clock change that skips or repeats a local time, in seconds since the epoch.
     #[cold]
     pub fn change_at(&self, local: i64) -> Option<String> {
         let Zone::Other(zone) = self else { return None };

@@ -1,4 +1,4 @@
-//! The Arrow type that holds every value of a declared type.
+//! Arrow types that hold every value of a declared type.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -31,7 +31,7 @@ pub(super) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
         (TypeFamily::Double, _) => DataType::Float64,
         (TypeFamily::Bit, _) => match *declared.arguments {
             [1] => DataType::Boolean,
-            // Without the length the bytes are ambiguous, but the number is not.
+            // Without the length, the bytes are ambiguous, but the number is not.
             [] => DataType::Decimal128(20, 0),
             _ => DataType::Binary,
         },

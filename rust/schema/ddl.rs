@@ -1,5 +1,5 @@
-//! Parser of DDL text for the table's columns: `id bigint, total decimal(10,2), tags array<string>`. Types that Spark does not have
-//! are those of MySQL: `int(10) unsigned`, `datetime(6)`, `enum('a','b')`.
+//! Parser of DDL text for the table's columns: `id bigint, total decimal(10,2), tags array<string>`. Types that Spark
+//! does not have are MySQL's: `int(10) unsigned`, `datetime(6)`, `enum('a','b')`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use super::arrow_types::type_for;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 
-/// Parses the columns of a DDL text in Spark's syntax. Where Spark has no such type, MySQL's becomes what `infer_schema` returns for it.
+/// Parses the columns of a DDL text in Spark's syntax. If Spark has no such type, it is MySQL's, and maps like in
+/// `infer_schema`.
 pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
     let mut parser = Parser {
         text,
@@ -25,7 +26,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
     }
 }
 
-/// Says what to pass in place of a text that is not a list of columns.
+/// Returns the error for a text that is not a list of columns, with advice on what to pass.
 #[cold]
 fn other_form(text: &str) -> Option<&'static str> {
     const STATEMENT: &str = "schema: a CREATE TABLE statement; pass its columns only, without keys, indexes and defaults: id bigint, total decimal(10,2)";
@@ -54,7 +55,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// Limit of the nesting depth of types.
+/// Maximum nesting depth of types.
 pub(crate) const MAX_DEPTH: usize = 32;
 
 impl<'t> Parser<'t> {
@@ -168,7 +169,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Skips a text in quotes; a quote in it is doubled, or behind a backslash.
+    /// Skips a quoted text. A quote in it is doubled or follows a backslash.
     fn quoted(&mut self) -> Result<(), String> {
         let quote = self
             .peek()
@@ -195,7 +196,7 @@ impl<'t> Parser<'t> {
         self.peek();
         let start = self.at;
         let data_type = self.spark_type()?;
-        // Spark's types have no more parentheses than these, and no attributes.
+        // Spark's types have only these parentheses, and no attributes.
         if let Some(data_type) = data_type.filter(|_| {
             self.peek() != Some('(') && !MODIFIERS.iter().any(|word| self.eat_keyword(word))
         }) {
@@ -205,7 +206,7 @@ impl<'t> Parser<'t> {
         self.mysql_type()
     }
 
-    /// Parses a type of MySQL, by the code that reads the types in messages.
+    /// Parses a MySQL type with the same code as the types in messages.
     fn mysql_type(&mut self) -> Result<DataType, String> {
         let start = self.at;
         let word = self.word();
@@ -237,7 +238,7 @@ impl<'t> Parser<'t> {
         Ok(type_for(&declared))
     }
 
-    /// Parses a type of Spark; none if Spark has no type with this name.
+    /// Parses a Spark type; `None` if Spark has no type with this name.
     fn spark_type(&mut self) -> Result<Option<DataType>, String> {
         let word = self.word().to_ascii_lowercase();
         Ok(Some(match word.as_str() {
@@ -253,7 +254,7 @@ impl<'t> Parser<'t> {
                 while NUMERIC.iter().any(|word| self.eat_keyword(word)) {}
                 decimal
             }
-            // A variant is its JSON text.
+            // A variant is delivered as its JSON text.
             "string" | "text" | "variant" => DataType::Utf8,
             "char" | "character" | "varchar" => self.numbers().map(|_| DataType::Utf8)?,
             "binary" => DataType::Binary,
@@ -262,7 +263,7 @@ impl<'t> Parser<'t> {
                 DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
             }
             "timestamp_ntz" => DataType::Timestamp(TimeUnit::Microsecond, None),
-            // Nanoseconds, as Spark stores a TIME.
+            // Nanoseconds, like Spark's TIME.
             "time" => self
                 .numbers()
                 .map(|_| DataType::Time64(TimeUnit::Nanosecond))?,
@@ -318,7 +319,7 @@ impl<'t> Parser<'t> {
             [precision, scale] => (precision, scale),
             _ => return Err(self.error("a decimal has a precision and a scale")),
         };
-        // Spark allows 38 digits, MySQL 65, which Decimal256 holds.
+        // Spark allows 38 digits, MySQL 65. Decimal256 holds 65.
         Ok(if precision <= 38 {
             DataType::Decimal128(precision, scale as i8)
         } else {
@@ -351,7 +352,7 @@ impl<'t> Parser<'t> {
 
 const NUMERIC: &[&str] = &["unsigned", "signed", "zerofill"];
 
-/// What may be before or behind the parentheses of MySQL's types.
+/// Words that may precede or follow the parentheses of MySQL's types.
 const MODIFIERS: &[&str] = &[
     "unsigned",
     "signed",

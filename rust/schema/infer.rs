@@ -10,9 +10,9 @@ use crate::decoder::{DecodeError, Decoder};
 use crate::error::excerpt;
 use crate::options::Options;
 
-/// Infers the columns of the tables that `options` selects, from an array of messages or a struct array with the columns `value`
-/// and optionally `key`, in the order in which messages declare them. If messages declare a column differently, its type holds the
-/// values of both; without such a type, that is an error.
+/// Infers the columns of the tables that `options` selects, in the order in which messages declare them. `values` is an
+/// array of messages, or a struct array with the columns `value` and optionally `key`. If messages declare a column
+/// differently, its type holds the values of both. It is an error if no such type exists.
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
     let columns = values.as_any().downcast_ref::<StructArray>();
     let key = columns
@@ -77,7 +77,7 @@ fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     )
 }
 
-/// Returns the type that holds the values of both, if there is one.
+/// Returns the type that holds the values of both, if such a type exists.
 fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
     if one == other {
         return Some(one.clone());

@@ -1,6 +1,6 @@
 //! Reader of Avro's binary encoding.
 //!
-//! A [`Reader`] borrows everything from the message, and checks every length and count against the remaining bytes.
+//! A [`Reader`] borrows everything from the message. It checks every length and count against the remaining bytes.
 
 use super::utf8::{is_utf8, utf8};
 use super::varint::{Invalid, varint};
@@ -13,7 +13,7 @@ pub(crate) struct Reader<'a> {
     at: usize,
 }
 
-/// State of the iteration over an array or map, which is written in blocks.
+/// State of the iteration over an array or map. Avro writes these in blocks.
 #[derive(Default)]
 pub(crate) struct Items {
     /// Remaining items of the block.
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Reads a non-negative number of one byte, as nearly every length and every union branch is.
+    /// Reads a non-negative number of one byte. Nearly every length and every union branch is one.
     #[inline(always)]
     fn one_byte(&mut self) -> Option<usize> {
         let byte = *self.bytes.get(self.at).filter(|byte| **byte & 0x81 == 0)?;
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         self.utf8(bytes)
     }
 
-    /// Reads text and checks its UTF-8, for whoever needs no more of it than whether it is empty.
+    /// Reads text and checks its UTF-8. Returns whether it is non-empty.
     #[inline]
     pub fn is_text(&mut self) -> Result<bool> {
         let bytes = self.bytes()?;
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Advances to the next item of an array or map; returns false at the end.
+    /// Advances to the next item of an array or map. Returns false at the end.
     #[inline]
     pub fn next_item(&mut self, items: &mut Items) -> Result<bool> {
         if items.remaining == 0 && !self.next_block(items)? {
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Begins the next block; returns false at the end. Nearly all have few items and do not declare their size.
+    /// Begins the next block. Returns false at the end. Nearly all blocks have few items and do not declare their size.
     #[inline]
     fn next_block(&mut self, items: &mut Items) -> Result<bool> {
         let count = self.bytes.get(self.at).map(|count| usize::from(count >> 1));
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether the next byte is a count of items that are not more than the bytes behind it.
+    /// Returns whether the next byte is a count of items that does not exceed the number of bytes after it.
     #[inline]
     fn is_short_count(&self, count: usize) -> bool {
         self.bytes.get(self.at).is_some_and(|byte| byte & 0x81 == 0)
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
                 .filter(|end| *end <= self.bytes.len());
             items.end = Some(end.ok_or_else(|| self.exceeds_rest(size, "bytes", size_at))?);
         }
-        // Every item that is worth reading takes at least a byte, so a count beyond the remaining bytes is invalid.
+        // Every item that is worth reading takes at least one byte, so a count beyond the remaining bytes is invalid.
         if count.unsigned_abs() > self.rest().len() as u64 {
             return Err(self.exceeds_rest(count, "items", start));
         }
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
         while self.next_item(&mut items)? {
             let before = self.at;
             item(self)?;
-            // Items of zero bytes are all equal: the rest of the block is skipped.
+            // Items of zero bytes are all equal, so the rest of the block is skipped.
             items.remaining = if self.at == before {
                 0
             } else {
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn integers_of_the_specification() {
-        // The specification's own examples, and the ends of the range as apache-avro writes them.
+        // The examples of the specification, and the ends of the range in apache-avro's encoding.
         let cases: [(&[u8], i64); 9] = [
             (b"\x00", 0),
             (b"\x01", -1),
@@ -360,7 +360,7 @@ mod tests {
             (b"\xfe\xff\xff\xff\x0f", i32::MAX as i64),
             (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MIN),
             (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", i64::MAX),
-            // Overlong, which the specification does not forbid.
+            // Overlong, but the specification allows it.
             (b"\x82\x00", 1),
         ];
         for (bytes, number) in cases {

@@ -1,7 +1,8 @@
-//! Avro data as JSON text, as Kafka Connect's JSON converter writes the same values: bytes in base64, logical types as their numbers.
+//! Avro data as JSON text, in the form of Kafka Connect's JSON converter: bytes in base64, logical types as their
+//! numbers.
 //!
-//! Avro's own JSON encoding, which console consumers print, is another one: a union's value is an object of one member, the name of
-//! its type. It is recognised here, but not read.
+//! Avro's own JSON encoding, which console consumers print, differs: the value of a union is an object with one member,
+//! whose name is the value's type. This module recognises it, but does not read it.
 
 use std::borrow::Cow;
 
@@ -14,8 +15,8 @@ use super::json::{Cursor, MAX_DEPTH, quoted};
 use crate::error::{Fault, Kind, Result};
 use crate::mysql::number::print_float;
 
-/// Limit of the text in bytes: this multiple of the datum's size, plus [`MAX_SHORT`]. JSON repeats the field names for each record, so
-/// a short datum can expand to a long text.
+/// Limit of the text in bytes: this multiple of the datum's size, plus [`MAX_SHORT`]. JSON repeats the field names for
+/// each record, so a short datum can expand to a long text.
 const MAX_GROWTH: usize = 256;
 const MAX_SHORT: usize = 64 << 10;
 
@@ -39,7 +40,8 @@ pub(crate) fn to_json(
     Ok(writer.text)
 }
 
-/// Avro's types in a union, each with the first bytes of its values, and the packages of Connect's named types.
+/// Avro's types in a union, each with the possible first bytes of its values, and the packages of Connect's named
+/// types.
 const BRANCHES: [(&str, &[u8]); 9] = [
     ("string", b"\""),
     ("bytes", b"\""),
@@ -57,8 +59,7 @@ const PACKAGES: [&str; 3] = [
     "org.apache.kafka.connect.",
 ];
 
-/// Returns whether the value at the cursor is what Avro's JSON encoding writes for a value of a union:
-/// `{"string":"x"}`.
+/// Returns whether the value at the cursor has the form of a union's value in Avro's JSON encoding: `{"string":"x"}`.
 pub(crate) fn is_union(mut value: Cursor<'_>) -> bool {
     only_member(&mut value).is_some_and(|(name, first)| {
         let is_plain = BRANCHES
@@ -68,7 +69,7 @@ pub(crate) fn is_union(mut value: Cursor<'_>) -> bool {
     })
 }
 
-/// The name and the value's first byte of an object's member, if it has no other.
+/// Returns the name and the value's first byte of an object's only member.
 fn only_member<'a>(value: &mut Cursor<'a>) -> Option<(Cow<'a, str>, u8)> {
     let mut members = value.object().ok()?;
     let name = value.next_key(&mut members).ok()??.decode().ok()?;
@@ -191,7 +192,7 @@ fn base64(bytes: &[u8]) -> String {
     quoted(&STANDARD.encode(bytes))
 }
 
-/// JSON has no number for those that are none, so Connect's converter writes their names.
+/// Returns a float as JSON. JSON has no infinity and no NaN, so Connect's converter writes their names.
 fn float<T: std::fmt::Display + std::fmt::LowerExp + Into<f64> + Copy>(number: T) -> String {
     if number.into().is_finite() {
         print_float(number)

@@ -1,6 +1,7 @@
-//! Avro schemas, which describe the encoding of a datum.
+//! Avro schemas. A schema describes the encoding of a datum.
 //!
-//! apache-avro would add some forty crates to the wheel for a text that is parsed once, so the schema is deserialized here.
+//! The schema is deserialized here, because apache-avro would add some forty crates to the wheel for a text that is
+//! parsed once.
 
 use std::fmt;
 
@@ -30,7 +31,7 @@ pub(crate) enum Schema {
     Union(Vec<Schema>),
     /// Index of a named type in [`Schemas`].
     Named(usize),
-    /// A type with attributes, where [`Schemas::parse_annotated`] keeps them.
+    /// A type with attributes, if [`Schemas::parse_annotated`] keeps them.
     Annotated(Box<Schema>, Box<Attributes>),
 }
 
@@ -44,7 +45,8 @@ impl Schema {
     }
 }
 
-/// The attributes that say what a type's values mean. One of another type than expected is ignored, as the specification asks.
+/// The attributes that give a type's values their meaning. The specification asks to ignore an attribute of an
+/// unexpected type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Attributes {
     pub logical_type: Option<String>,
@@ -52,12 +54,12 @@ pub(crate) struct Attributes {
     pub scale: Option<i64>,
     /// The name of Kafka Connect's schema.
     pub connect_name: Option<String>,
-    /// Kafka Connect's type where Avro has none: `int8` and `int16`.
+    /// Kafka Connect's type if Avro lacks it: `int8` and `int16`.
     pub connect_type: Option<String>,
     pub connect_parameters: Option<Parameters>,
 }
 
-/// Parameters of a schema of Kafka Connect.
+/// Parameters of a Kafka Connect schema.
 pub(crate) type Parameters = serde_json::Map<String, Value>;
 
 /// A record, enum or fixed.
@@ -69,7 +71,7 @@ pub(crate) struct NamedType {
     pub full_name: String,
     pub kind: NamedKind,
     pub attributes: Attributes,
-    /// True if its values take no bytes, so that skipping a record of such records takes no time.
+    /// True if its values take no bytes. Skipping a record of such records must take no time.
     is_empty: bool,
 }
 
@@ -85,7 +87,7 @@ pub(crate) enum NamedKind {
 pub(crate) struct Field {
     pub name: String,
     pub schema: Schema,
-    /// Kafka Connect's parameters where they differ from those of the field's named type.
+    /// Kafka Connect's parameters, if they differ from the parameters of the field's named type.
     pub parameters: Option<Parameters>,
 }
 
@@ -105,8 +107,8 @@ impl Schemas {
         Ok((schemas, root))
     }
 
-    /// Parses a schema's JSON text with its attributes. Its references are the schemas with the named types that it does not declare
-    /// itself, each after those that it refers to.
+    /// Parses a schema's JSON text with its attributes. `references` are the schemas with the named types that it does
+    /// not declare itself. Each follows the schemas that it refers to.
     pub fn parse_annotated(text: &str, references: &[String]) -> Result<(Schemas, Schema), String> {
         let mut schemas = Schemas {
             keeps_attributes: true,
@@ -202,7 +204,7 @@ impl Schemas {
         }
     }
 
-    /// Resolves a declaration; names without a namespace are in `namespace`.
+    /// Resolves a declaration. Names without a namespace are in `namespace`.
     fn resolve(&mut self, declared: &Declared, namespace: &str) -> Result<Schema, String> {
         match declared {
             Declared::Name(name) => self.by_name(name, namespace),
@@ -345,7 +347,7 @@ impl Schemas {
     }
 }
 
-/// Value of a fixed schema, or one of a union's branches.
+/// Values of a union's branches, or the value of a fixed schema.
 #[derive(Debug)]
 pub(crate) enum Choice<T> {
     Fixed(T),
@@ -398,7 +400,7 @@ enum Declared {
     Object(Box<Object>),
 }
 
-/// The attributes that determine the encoding; others are ignored.
+/// The attributes that determine the encoding. Others are ignored.
 #[derive(Deserialize)]
 struct Object {
     r#type: Declared,
@@ -535,7 +537,7 @@ mod tests {
             Schema::Union(vec![Schema::Null, Schema::Named(1)])
         );
         assert_eq!(fields[2].schema, Schema::Named(1));
-        // An id; no inner; an inner that holds no outer; two bytes; B; {"k": 1.0}.
+        // An id; no inner record; an inner record without an outer one; two bytes; B; {"k": 1.0}.
         let mut reader =
             Reader::new(b"\x02\x00\x00xx\x02\x02\x02k\x00\x00\x00\x00\x00\x00\xf0\x3f\x00");
         assert!(schemas.skip(&root, &mut reader).is_ok() && reader.is_at_end());

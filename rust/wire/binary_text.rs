@@ -1,14 +1,14 @@
-//! Bytes that are written as text: in base64 or in hexadecimal digits.
+//! Bytes as text: in base64 or in hexadecimal digits.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use crate::error::{Fault, Kind, Result, excerpt};
 
-/// How bytes are written as text: Debezium's `binary.handling.mode`.
+/// Encoding of bytes as text: Debezium's `binary.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BinaryText {
-    /// Base64. JSON has no bytes, so Debezium's mode `bytes` is base64 too.
+    /// Base64. Debezium's mode `bytes` is base64 too, because JSON has no bytes.
     Base64,
     /// Base64 with `-` and `_`.
     Base64UrlSafe,
@@ -25,7 +25,7 @@ impl BinaryText {
         ("hex", BinaryText::Hex),
     ];
 
-    /// What the text is called in an error.
+    /// Returns the name of the encoding for errors.
     pub fn describe(self) -> &'static str {
         match self {
             BinaryText::Base64 | BinaryText::Base64UrlSafe => "base64 text",
@@ -33,7 +33,7 @@ impl BinaryText {
         }
     }
 
-    /// The bytes of a value's text.
+    /// Returns the bytes of a value's text.
     pub fn read(self, text: &str) -> Result<Vec<u8>> {
         self.decode(text).ok_or_else(|| self.refused(text))
     }
@@ -51,10 +51,10 @@ impl BinaryText {
         }
     }
 
-    /// The bytes, if the text is valid.
+    /// Returns the bytes, if the text is valid.
     pub fn decode(self, text: &str) -> Option<Vec<u8>> {
         match self {
-            // Either alphabet is unambiguous, and producers mix them up.
+            // Accept either alphabet: they are unambiguous, and producers mix them up.
             BinaryText::Base64 | BinaryText::Base64UrlSafe => base64(text),
             // MySQL prints such literals with a prefix.
             BinaryText::Hex => hexadecimal(text.strip_prefix("0x").unwrap_or(text)),
@@ -62,7 +62,7 @@ impl BinaryText {
     }
 }
 
-/// Returns whether text is a geometry in words: `POINT (0 0)`, or with its SRID before it.
+/// Returns whether text is a geometry in WKT: `POINT (0 0)`, with or without its SRID in front.
 fn is_wkt(text: &str) -> bool {
     const KINDS: [&str; 7] = [
         "POINT",
@@ -85,7 +85,7 @@ fn is_wkt(text: &str) -> bool {
     text.len() > word.len() && KINDS.iter().any(|kind| kind.eq_ignore_ascii_case(word))
 }
 
-/// The bytes of base64 text, in either alphabet.
+/// Returns the bytes of base64 text, in either alphabet.
 pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     STANDARD
         .decode(text)
@@ -93,7 +93,7 @@ pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
         .ok()
 }
 
-/// The bytes of hexadecimal digits.
+/// Returns the bytes of hexadecimal digits.
 pub(crate) fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();

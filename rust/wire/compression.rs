@@ -1,7 +1,7 @@
-//! Decompression of messages that their producer compressed (the Kafka client handles Kafka's own compression).
+//! Decompression of messages that their producer compressed. The Kafka client handles Kafka's own compression.
 //!
-//! A compressed message is one or more frames (members of gzip), whose contents follow each other. Checksums and declared sizes are
-//! verified, and every byte belongs to a frame. A Snappy block has neither frames nor checksums.
+//! A compressed message is one or more frames (gzip: members), whose contents are concatenated. Checksums and declared
+//! sizes are verified, and every byte belongs to a frame. A Snappy block has neither frames nor checksums.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -13,14 +13,15 @@ use crate::named::named_enum;
 
 /// Limit of the expanded size of a message, in bytes.
 pub(crate) const MAX_EXPANDED: usize = 256 << 20;
-/// Limit of the frames of a message. Each costs its decoder up to some megabytes of cleared memory, even if it has a single byte.
+/// Maximum number of frames in a message. A frame costs its decoder up to some megabytes of cleared memory, even with a
+/// single byte.
 const MAX_FRAMES: usize = 10_000;
 
 named_enum! {
     /// Compression of messages.
     #[derive(Default)]
     pub enum Compression {
-        /// Bytes that do not begin like a message are tried as an LZ4 frame, then as a raw Snappy block.
+        /// Tries bytes that do not begin like a message as an LZ4 frame, then as a raw Snappy block.
         #[default]
         Auto = "auto",
         /// No compression.
@@ -40,7 +41,8 @@ const LZ4: &str = "an LZ4 frame";
 const ZSTD: &str = "a Zstandard frame";
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
-/// Returns the expanded message; borrowed if it was not compressed. `is_plain` returns whether bytes begin like a message.
+/// Returns the expanded message, borrowed if it was not compressed. `is_plain` returns whether bytes begin like a
+/// message.
 #[inline]
 pub(crate) fn expand<'a>(
     bytes: &'a [u8],
@@ -56,13 +58,13 @@ pub(crate) fn expand<'a>(
     }
 }
 
-/// Cheap rejection of messages in other wire formats: a Snappy block begins with its expanded length.
+/// Rejects messages in other wire formats cheaply. A Snappy block begins with its expanded length.
 fn may_be_compressed(bytes: &[u8]) -> bool {
     bytes.starts_with(&LZ4_MAGIC)
         || !snap::raw::decompress_len(bytes).is_ok_and(|length| length < bytes.len() / 2)
 }
 
-/// Out of line: the decompressors' stack frames take 50 KiB, which each call probes page by page.
+/// Expands a message. Not inlined: the decompressors' stack frames take 50 KiB, which each call probes page by page.
 #[inline(never)]
 fn decompress<'a>(
     bytes: &'a [u8],
@@ -81,8 +83,8 @@ fn decompress<'a>(
     }
 }
 
-/// Tries to expand a raw Snappy block, which has no magic number. If the result does not begin like a message, the bytes are
-/// returned unchanged, for the dialect to reject.
+/// Tries to expand a raw Snappy block, which has no magic number. If the result does not begin like a message, returns
+/// the bytes unchanged, and the dialect rejects them.
 fn try_snappy<'a>(bytes: &'a [u8], is_plain: impl Fn(&[u8]) -> bool) -> Cow<'a, [u8]> {
     snappy(bytes)
         .ok()
@@ -104,9 +106,9 @@ fn zstd(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     Ok(expanded.into())
 }
 
-/// Checks what a Zstandard frame declares about its content, which the decoder only reads.
+/// Checks the size and checksum that a Zstandard frame declares. The decoder reads them but does not check them.
 fn check_zstd(frame: &[u8], decoder: &FrameDecoder, length: usize) -> Result<()> {
-    // The flags of the field for the size, of which the second one implies a field of one byte.
+    // Flags of the size field. The second flag implies a one-byte field.
     const HAS_SIZE: u8 = 0b1110_0000;
     if frame.get(4).is_some_and(|flags| flags & HAS_SIZE != 0)
         && decoder.content_size() != length as u64
@@ -134,7 +136,7 @@ fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     );
     let mut frames = Frames::of(bytes, LZ4);
     while let Some(rest) = frames.next_frame()? {
-        // The decoder accepts the end of the input as the end of a frame, so it is given a whole frame.
+        // The decoder accepts the end of the input as the end of a frame, so it gets a whole frame.
         let length = lz4_length(rest).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
         let (frame, rest) = rest
             .split_at_checked(length)
@@ -149,7 +151,7 @@ fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     Ok(expanded.into())
 }
 
-/// Returns the length of the LZ4 frame that `bytes` begin with, by the sizes of its blocks.
+/// Returns the length of the LZ4 frame at the start of `bytes`, by the sizes of its blocks.
 fn lz4_length(bytes: &[u8]) -> Option<usize> {
     let flags = bytes.strip_prefix(&LZ4_MAGIC)?.first()?;
     let field = |bit: u8, length: usize| if flags >> bit & 1 == 1 { length } else { 0 };
@@ -161,7 +163,7 @@ fn lz4_length(bytes: &[u8]) -> Option<usize> {
         at += 4;
         match block {
             0 => return Some(at + checksum),
-            // The upper bit is that of blocks that are not compressed.
+            // The highest bit marks uncompressed blocks.
             _ => at += (block & 0x7FFF_FFFF) as usize + block_checksum,
         }
     }
@@ -174,7 +176,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
         .map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// The frames of a message, without the skippable ones, which are the same in LZ4 and Zstandard.
+/// Frames of a message without the skippable ones, which are the same in LZ4 and Zstandard.
 struct Frames<'a> {
     rest: &'a [u8],
     what: &'static str,
@@ -190,7 +192,7 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Returns the bytes from the next frame on. The caller sets `rest` to those behind the frame.
+    /// Returns the bytes from the next frame on. The caller sets `rest` to the bytes after the frame.
     fn next_frame(&mut self) -> Result<Option<&'a [u8]>> {
         while let Some(length) = skippable_length(self.rest) {
             self.rest = self
@@ -212,7 +214,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-/// Returns the length of the skippable frame that `bytes` begin with, if it is one.
+/// Returns the length of the skippable frame at the start of `bytes`, if there is one.
 fn skippable_length(bytes: &[u8]) -> Option<usize> {
     const SKIPPABLE: u32 = 0x184D_2A50;
     if u32_at(bytes, 0)? & !0xF != SKIPPABLE {
@@ -224,7 +226,7 @@ fn skippable_length(bytes: &[u8]) -> Option<usize> {
 fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     let length =
         snap::raw::decompress_len(bytes).map_err(|error| invalid("a Snappy block", &error))?;
-    // The declared length is checked before the allocation; a Snappy block expands at most 64-fold.
+    // Check the declared length before the allocation. A Snappy block expands at most 64-fold.
     if length > MAX_EXPANDED || length / 64 > bytes.len() {
         return Err(too_large());
     }
@@ -234,12 +236,12 @@ fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
         .map_err(|error| invalid("a Snappy block", &error))
 }
 
-/// The content of the frames so far.
+/// Content of the frames so far.
 #[derive(Default)]
 struct Expanded(Vec<u8>);
 
 impl Expanded {
-    /// Appends what a decoder yields. The limit is one for all frames.
+    /// Appends the output of a decoder. The limit applies to all frames together.
     fn with(mut self, decoder: impl Read, what: &str) -> Result<Self> {
         let left = (MAX_EXPANDED + 1).saturating_sub(self.0.len());
         decoder

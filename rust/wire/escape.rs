@@ -2,14 +2,14 @@
 
 use crate::error::{Fault, Kind, Result};
 
-/// Returns the decoded text of a JSON string whose escapes were validated when it was read.
+/// Returns the decoded text of a JSON string. Its escapes were validated during reading.
 pub(crate) fn unescaped(raw: &str) -> Result<String> {
     let mut out = String::with_capacity(raw.len());
     unescape(raw, |piece| out.push_str(piece))?;
     Ok(out)
 }
 
-/// Calls `push` with the decoded pieces of such a string.
+/// Calls `push` with the decoded pieces of a validated JSON string.
 #[allow(
     clippy::string_slice,
     reason = "escapes are ASCII, and `decode_escape` returns the length of one that it has read"

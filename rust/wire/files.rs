@@ -11,16 +11,16 @@ use memchr::memchr;
 
 use crate::named::named_enum;
 
-/// Limit of a message's length, in bytes: a greater length is treated as corruption, and is not allocated.
+/// Maximum length of a message, in bytes. A greater length counts as corruption, and is not allocated.
 const MAX_MESSAGE: usize = 256 << 20;
 
-/// Length of null, as in Kafka's records: -1.
+/// Length of null in Kafka's records: -1.
 const NULL: u32 = u32::MAX;
 
 named_enum! {
     /// Framing of messages in a file.
     pub enum Framing {
-        /// One message per line. A line ends with LF or CR LF, the last one also at the end of the file.
+        /// One message per line. A line ends with LF or CR LF. The end of the file may end the last line.
         Lines = "lines",
         /// A big-endian u32 length before each message.
         LengthPrefixed = "length-prefixed",
@@ -31,7 +31,7 @@ named_enum! {
 
 /// A block of a file.
 pub struct Block<'b> {
-    /// The bytes, which begin with a message.
+    /// The bytes. They begin with a message.
     pub bytes: &'b Buffer,
     /// Messages that begin at this offset or later are not read.
     pub limit: usize,
@@ -48,7 +48,7 @@ pub struct Cut {
     pub values: BinaryViewArray,
     /// Offset of each message in the block.
     pub starts: Vec<usize>,
-    /// Offset of the first message that was not read: beyond the limit, or incomplete in this block.
+    /// Offset of the first unread message: beyond the limit, or incomplete in this block.
     pub used: usize,
 }
 
@@ -70,7 +70,7 @@ struct Message {
     end: usize,
 }
 
-/// Returns the messages that are complete in a block and begin before its limit.
+/// Returns the complete messages in a block that begin before its limit.
 pub fn cut(block: &Block<'_>, framing: Framing) -> Result<Cut, Damage> {
     let (mut keys, mut values) = (Views::new(block.bytes)?, Views::new(block.bytes)?);
     let mut starts = Vec::new();
@@ -93,7 +93,7 @@ pub fn cut(block: &Block<'_>, framing: Framing) -> Result<Cut, Damage> {
     })
 }
 
-/// Returns the message at an offset; `None` if it is incomplete and the block is not the last.
+/// Returns the message at an offset; `None` if it is incomplete and the block is not the last one.
 fn message(block: &Block<'_>, at: usize, framing: Framing) -> Result<Option<Message>, Damage> {
     let found = match framing {
         Framing::Lines => return line(block, at),
@@ -171,7 +171,7 @@ struct Views {
 }
 
 impl Views {
-    /// Arrow's views have 32-bit offsets; readers grow blocks only up to the longest message.
+    /// Arrow's views have 32-bit offsets. Readers enlarge a block only up to the longest message.
     fn new(block: &Buffer) -> Result<Self, Damage> {
         if i32::try_from(block.len()).is_err() {
             return Err(Damage {

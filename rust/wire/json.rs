@@ -1,8 +1,8 @@
-//! A pull reader of JSON text that borrows everything and converts nothing.
+//! Pull reader of JSON text. It borrows everything and converts nothing.
 //!
-//! A value comes out as a [`Value`]: its kind and its own characters. Numbers keep their digits, strings their escapes
-//! (checked here, decoded where the text is used), objects and arrays their text. The grammar is checked in full, for
-//! skipped values too, so that a message is either JSON or an error.
+//! A value becomes a [`Value`]: its kind and its own characters. Numbers keep their digits, objects and arrays their
+//! text. Strings keep their escapes, which are checked here and decoded when the text is used. The grammar is checked
+//! in full, even in skipped values. So a message is either JSON or an error.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use crate::mysql::number::count_digits;
 use crate::value::Value;
 use crate::wire::escape::unescaped;
 
-/// What some editors and producers write before JSON. It is skipped.
+/// Byte order mark that some editors and producers write before JSON. It is skipped.
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// How deep objects and arrays may be nested.
+/// Maximum nesting depth of objects and arrays.
 pub(crate) const MAX_DEPTH: u32 = 128;
 
 /// The characters of a JSON string between its quotes.
@@ -27,7 +27,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text with its escapes decoded.
+    /// Returns the text with its escapes decoded.
     #[inline]
     pub fn decode(self) -> Result<Cow<'a, str>> {
         if !self.escaped {
@@ -36,12 +36,12 @@ impl<'a> Text<'a> {
         unescaped(self.raw).map(Cow::Owned)
     }
 
-    /// The text that a name is compared with. Wrong escapes are kept, and equal no name.
+    /// Returns the text for a comparison with names. Keeps invalid escapes, which equal no name.
     pub fn unescaped(self) -> Cow<'a, str> {
         self.decode().unwrap_or(Cow::Borrowed(self.raw))
     }
 
-    /// As a value of a row image.
+    /// Returns the text as a value of a row image.
     #[inline]
     pub fn value(self) -> Value<'a> {
         if self.escaped {
@@ -52,7 +52,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Reads a text from its start. `at` is always on a character's boundary.
+/// Reads a text from its start. `at` is always on a character boundary.
 #[derive(Clone)]
 pub(crate) struct Cursor<'a> {
     text: &'a str,
@@ -60,14 +60,14 @@ pub(crate) struct Cursor<'a> {
     lenient: bool,
 }
 
-/// The members of an object that is being read.
+/// The members of an object in the course of reading.
 pub(crate) struct Members(bool);
 
-/// The elements of an array that is being read.
+/// The elements of an array in the course of reading.
 pub(crate) struct Elements(bool);
 
 impl<'a> Cursor<'a> {
-    /// A reader of `text`; `lenient` lets control characters stand inside strings.
+    /// Returns a reader of `text`. `lenient` allows control characters inside strings.
     pub fn new(text: &'a str, lenient: bool) -> Self {
         Cursor {
             text,
@@ -76,19 +76,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A reader of `text` from a character on.
+    /// Returns a reader of `text` from a character on.
     #[inline]
     pub fn starting(text: &'a str, at: usize, lenient: bool) -> Self {
         Cursor { text, at, lenient }
     }
 
-    /// The byte that is read next.
+    /// Returns the index of the next byte.
     #[inline]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The next byte that is not white space, left in place.
+    /// Skips white space. Returns the next byte without skipping it.
     #[inline(always)]
     pub fn peek(&mut self) -> Option<u8> {
         match self.text.as_bytes().get(self.at) {
@@ -97,7 +97,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next byte, white space or not.
+    /// Returns the next byte, white space or not.
     #[inline(always)]
     pub fn next_byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
@@ -111,7 +111,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Steps over `expected` if the text goes on with exactly that.
+    /// Skips `expected` if it comes next.
     #[inline]
     pub fn eat(&mut self, expected: &str) -> bool {
         let found = self.rest().starts_with(expected.as_bytes());
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Steps over `expected`, which was a part of such a text, if the text goes on with exactly that.
+    /// Skips `expected` if it comes next. `expected` was a part of a valid text.
     pub fn eat_bytes(&mut self, expected: &[u8]) -> bool {
         let found = self.rest().starts_with(expected);
         if found {
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// The next 16 bytes, if there are as many.
+    /// Returns the next 16 bytes; `None` if fewer remain.
     #[inline(always)]
     pub fn block(&self) -> Option<u128> {
         self.rest()
@@ -138,13 +138,13 @@ impl<'a> Cursor<'a> {
             .map(|block| u128::from_le_bytes(*block))
     }
 
-    /// Steps over bytes that were compared with ASCII text.
+    /// Skips bytes that were compared with ASCII text.
     #[inline(always)]
     pub fn advance(&mut self, length: usize) {
         self.at += length;
     }
 
-    /// The object or array that starts here, or null; `before` is what stood here in an earlier message, and usually again.
+    /// Reads an object or null. `before` is the object at the same place in an earlier message, which usually repeats.
     #[inline]
     pub fn repeated(&mut self, before: &mut &'a str) -> Result<Option<&'a str>> {
         if !before.is_empty() && self.eat(before) {
@@ -161,13 +161,13 @@ impl<'a> Cursor<'a> {
         &self.text.as_bytes()[self.at..]
     }
 
-    /// The text from `start` to here.
+    /// Returns the text from `start` to the current offset.
     #[inline]
     pub fn since(&self, start: usize) -> &'a str {
         part(self.text, start, self.at)
     }
 
-    /// Any value. Objects and arrays are checked and come out as their text.
+    /// Reads any value. Checks objects and arrays, and returns them as text.
     #[inline(always)]
     pub fn value(&mut self) -> Result<Value<'a>> {
         if self.peek() == Some(b'"') {
@@ -189,12 +189,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps over any value.
+    /// Skips any value.
     pub fn skip(&mut self) -> Result<()> {
         self.value().map(drop)
     }
 
-    /// Steps over any value without checking more of it than where it ends.
+    /// Skips any value. Checks only where it ends.
     pub fn skip_unchecked(&mut self) -> Result<()> {
         if !matches!(self.peek(), Some(b'{' | b'[')) {
             return self.skip();
@@ -218,7 +218,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of the object or array that starts here.
+    /// Reads an object or array as text.
     fn nested(&mut self) -> Result<&'a str> {
         let start = self.at;
         self.skip_nested(0)?;
@@ -258,7 +258,7 @@ impl<'a> Cursor<'a> {
         self.expect(b'{', "an object").map(|()| Members(false))
     }
 
-    /// Steps to the next member's value, past its key; `None` behind the last.
+    /// Moves to the next member's value, after its key; `None` after the last member.
     #[inline(always)]
     pub fn next_key(&mut self, members: &mut Members) -> Result<Option<Text<'a>>> {
         if !self.next_member(members)? {
@@ -268,13 +268,13 @@ impl<'a> Cursor<'a> {
         Ok(Some(key))
     }
 
-    /// Steps to the next member's key; false behind the last.
+    /// Moves to the next member's key; `false` after the last member.
     #[inline(always)]
     pub fn next_member(&mut self, members: &mut Members) -> Result<bool> {
         self.next(&mut members.0, b'}', "',' or '}'")
     }
 
-    /// A key and its colon.
+    /// Reads a key and its colon.
     #[inline(always)]
     pub fn key(&mut self) -> Result<Text<'a>> {
         if self.peek() != Some(b'"') {
@@ -291,7 +291,7 @@ impl<'a> Cursor<'a> {
         self.expect(b'[', "an array").map(|()| Elements(false))
     }
 
-    /// Steps to the next element; false behind the last.
+    /// Moves to the next element; `false` after the last element.
     #[inline]
     pub fn next_element(&mut self, elements: &mut Elements) -> Result<bool> {
         self.next(&mut elements.0, b']', "',' or ']'")
@@ -307,7 +307,7 @@ impl<'a> Cursor<'a> {
             }
             Some(b',') if !first => {
                 self.at += 1;
-                // A comma promises another member: `{"a":1,}` is not JSON.
+                // A member must follow a comma: `{"a":1,}` is not JSON.
                 if self.peek() == Some(close) {
                     Err(self.unexpected("a value"))
                 } else {
@@ -342,7 +342,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The string whose opening quote is the next byte. Most are short and plain: their end is in the first block.
+    /// Reads the string whose opening quote is the next byte. Most strings are short and plain, and end in the first
+    /// block.
     #[inline(always)]
     pub fn text_at_quote(&mut self) -> Result<Text<'a>> {
         let start = self.at + 1;
@@ -361,7 +362,7 @@ impl<'a> Cursor<'a> {
         self.long_string(start)
     }
 
-    /// A string that is long, has escapes, or is near the text's end.
+    /// Reads a string that is long, has escapes, or is near the text's end.
     #[inline(never)]
     fn long_string(&mut self, start: usize) -> Result<Text<'a>> {
         let mut end = start;
@@ -396,7 +397,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number: nearly always an integer that does not begin with zero.
+    /// Reads a number: nearly always an integer that does not begin with zero.
     #[inline]
     fn number(&mut self) -> Result<&'a str> {
         let bytes = self.text.as_bytes();
@@ -411,7 +412,7 @@ impl<'a> Cursor<'a> {
         self.any_number()
     }
 
-    /// A number, by JSON's grammar.
+    /// Reads a number by JSON's grammar.
     #[inline(never)]
     fn any_number(&mut self) -> Result<&'a str> {
         let bytes = self.text.as_bytes();
@@ -439,12 +440,12 @@ impl<'a> Cursor<'a> {
         Ok(self.since(start))
     }
 
-    /// null.
+    /// Reads null.
     pub fn null(&mut self) -> Result<()> {
         self.word("null").map(drop)
     }
 
-    /// A string.
+    /// Reads a string.
     #[inline]
     pub fn text(&mut self) -> Result<Text<'a>> {
         if self.peek() == Some(b'"') {
@@ -454,7 +455,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string, decoded, or null.
+    /// Reads a decoded string, or null.
     #[inline]
     pub fn optional_text(&mut self) -> Result<Option<Cow<'a, str>>> {
         match self.peek() {
@@ -470,7 +471,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The integer that begins here.
+    /// Reads an integer.
     #[inline]
     pub fn integer(&mut self) -> Result<i64> {
         if let Some(b'1'..=b'9') = self.text.as_bytes().get(self.at) {
@@ -480,7 +481,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An integer that begins with a digit other than zero: one pass where it has at most 18 digits.
+    /// Reads an integer that begins with a digit other than zero, in one pass if it has at most 18 digits.
     #[inline]
     fn plain_integer(&mut self) -> Result<i64> {
         let bytes = self.text.as_bytes();
@@ -508,7 +509,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The boolean that begins here.
+    /// Reads a boolean.
     #[inline]
     pub fn boolean(&mut self) -> Result<bool> {
         if self.eat("true") {
@@ -518,7 +519,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of an object, or null; an empty array is as good as null.
+    /// Reads the text of an object, or null. An empty array counts as null.
     pub fn optional_object(&mut self) -> Result<Option<&'a str>> {
         self.peek();
         let at = self.at;
@@ -540,7 +541,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The text of an object or array, or null.
+    /// Reads the text of an object or array, or null.
     pub fn optional_nested(&mut self) -> Result<Option<&'a str>> {
         match self.peek() {
             Some(b'{' | b'[') => self.nested().map(Some),
@@ -549,7 +550,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An error of the envelope here: a value of another type than expected. What is not a value at all is a syntax error.
+    /// Returns the error of a value with an unexpected type: an envelope error. If no value is here, it is a syntax
+    /// error.
     #[cold]
     pub fn wrong_type(&mut self, expected: &str) -> Fault {
         let at = self.at;
@@ -569,7 +571,7 @@ impl<'a> Cursor<'a> {
         .at(at)
     }
 
-    /// An error where an object is expected: of the envelope if there is another value, else of the syntax.
+    /// Returns the error of a missing object: an envelope error if another value is here, otherwise a syntax error.
     #[cold]
     pub fn no_object(&mut self, expected: &str) -> Fault {
         self.peek();
@@ -580,7 +582,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A syntax error at this byte: what was found, and what was expected.
+    /// Returns a syntax error at this byte, with the found and the expected text.
     #[cold]
     pub fn unexpected(&self, expected: &str) -> Fault {
         let found = match self
@@ -595,12 +597,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns whether two values, each as it is written, stand for the same text; null is the same only as null.
+/// Returns whether two raw values stand for the same text. Null equals only null.
 pub(crate) fn same_values(one: &str, other: &str) -> bool {
     if one == other {
         return true;
     }
-    // Texts differ where their bytes do, unless an escape is there or before.
+    // A different byte means a different text, unless an escape is there or before it.
     let is_escape = |byte: u8| byte == b'\\';
     let first = one
         .bytes()
@@ -614,7 +616,7 @@ pub(crate) fn same_values(one: &str, other: &str) -> bool {
     matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
 }
 
-/// A text as a JSON string.
+/// Returns a text as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -629,7 +631,7 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Which bytes of a block are quotes, backslashes or control characters: a bit for each.
+/// Returns a bit mask of the quotes, backslashes and control characters in a block.
 #[inline(always)]
 pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     let block = u8x16::new(*block);
@@ -637,7 +639,7 @@ pub(crate) fn special_in(block: &[u8; 16]) -> u32 {
     (block.simd_eq(u8x16::splat(b'"')) | block.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
 }
 
-/// The same of 32 bytes.
+/// Returns a bit mask of the quotes, backslashes and control characters in 32 bytes.
 #[inline(always)]
 pub(crate) fn special_in_32(block: &[u8; 32]) -> u32 {
     let (halves, _) = block.as_chunks::<16>();
@@ -647,7 +649,7 @@ pub(crate) fn special_in_32(block: &[u8; 32]) -> u32 {
         .fold(0, |hits, half| hits << 16 | special_in(half))
 }
 
-/// The 16 bytes from `at` on; zeros stand for those behind the end. None at the end.
+/// Returns the 16 bytes from `at` on, with zeros after the end; `None` at the end.
 #[inline(always)]
 pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
     let rest = bytes.get(at..)?;
@@ -657,14 +659,14 @@ pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
     }
 }
 
-/// The last bytes, fewer than 16.
+/// Returns the last bytes, fewer than 16.
 #[cold]
 fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
     let missing = 16usize.checked_sub(length).filter(|_| length > 0)?;
     Some((u128::from_le_bytes(*bytes.last_chunk()?) >> (8 * missing)).to_le_bytes())
 }
 
-/// The text between two positions of a reader.
+/// Returns the text between two positions of a reader.
 #[inline]
 #[allow(
     clippy::string_slice,
@@ -674,7 +676,8 @@ fn part(text: &str, start: usize, end: usize) -> &str {
     &text[start..end]
 }
 
-/// Returns the index of the first quote, backslash or control character from `from` on; the text's length if it has none.
+/// Returns the index of the first quote, backslash or control character from `from` on; the text's length if none
+/// exists.
 #[inline]
 #[allow(
     clippy::indexing_slicing,
@@ -701,7 +704,7 @@ fn digits(bytes: &[u8], from: usize) -> usize {
     from + count_digits(bytes.get(from..).unwrap_or_default())
 }
 
-/// Checks the escape at `at` and returns the index behind it.
+/// Checks the escape at `at`. Returns the index after it.
 fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
     match bytes.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),

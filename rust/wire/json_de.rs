@@ -1,13 +1,13 @@
 //! serde over the [`Cursor`]: an envelope is declared as a struct, and derived code reads it.
 //!
-//! Three things are other than in a general deserializer, because each message of a topic resembles the one before it:
+//! It differs from a general deserializer in three ways, because each message of a topic resembles the one before it:
 //!
-//! - The names of members are not compared one by one. The order of the last message predicts the next member, and derived code
-//!   gets its index ([`MemberNames`]).
-//! - Parts of a message that are not part of its envelope, such as row images, are read once, where they are stored in the message,
-//!   by the [`Context`]. A newtype asks for such a part by a token in place of the name of a newtype, as `serde_json` does for
-//!   its `RawValue`: derived code can pass nothing else on to the deserializer.
-//! - Faults keep their byte, and get the path of the member while they travel up.
+//! - Names of members are not compared one by one. The order of the last message predicts the next member, and derived
+//!   code gets its index ([`MemberNames`]).
+//! - Parts outside the envelope, such as row images, are read once. The [`Context`] reads and keeps them. A newtype
+//!   asks for such a part by a token in place of the newtype's name, like `serde_json` for its `RawValue`. Derived code
+//!   can pass nothing else to the deserializer.
+//! - Faults keep their byte. They get the path of the member while they propagate.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,20 +22,20 @@ use crate::interner::{MemberNames, NameId};
 use crate::value::Value;
 use crate::wire::json::{Cursor, Elements, Members};
 
-/// What keeps the parts of a message that are not part of its envelope.
+/// Keeper of the parts of a message outside its envelope.
 pub(crate) trait Context<'a> {
-    /// The members of the structs that were read before.
+    /// Returns the members of the structs that were read before.
     fn members(&mut self) -> &mut MemberNames;
 
-    /// Reads the part that `token` stands for.
+    /// Reads the part for `token`.
     fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>>;
 
-    /// A member is none of the struct with this name.
+    /// Reports a member that the struct with this name does not have.
     #[inline]
     fn unknown_member(&mut self, _of: &'static str) {}
 }
 
-/// Where a context keeps a part that it has read.
+/// A part that a context has read, or its place in the context.
 pub(crate) enum Part<'a> {
     /// Nothing, or null.
     None,
@@ -46,7 +46,7 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The part that `token` stands for: what the `Deserialize` of a newtype calls.
+    /// Reads the part for `token`. The `Deserialize` of a newtype calls it.
     #[inline(always)]
     pub fn deserialize<D: Deserializer<'a>>(
         token: &'static str,
@@ -79,7 +79,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Hands it over as a type that serde knows: of these only `u128` has room for a range.
+    /// Passes the part on as a type that serde knows. Among these types, only `u128` has room for a range.
     #[inline(always)]
     fn visit<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value> {
         match self {
@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Implements `Deserialize` for a type that is made of the part that a token stands for.
+/// Implements `Deserialize` for a type that is made of the part for a token.
 macro_rules! deserialize_part {
     ($type:ident, $token:expr, $make:expr) => {
         impl<'de> serde::Deserialize<'de> for $type {
@@ -137,7 +137,7 @@ impl<'de> Visitor<'de> for PartVisitor {
     }
 }
 
-/// Text that is borrowed where it has no escapes. Derived code would copy a plain `Option<Cow<str>>`.
+/// Text, borrowed if it has no escapes. Derived code would copy a plain `Option<Cow<str>>`.
 #[derive(Debug)]
 pub(crate) struct CowStr<'a>(pub Cow<'a, str>);
 
@@ -190,7 +190,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawNested<'a> {
     }
 }
 
-/// Any value, not converted.
+/// Any value, unconverted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawValue<'a>(pub Value<'a>);
 
@@ -218,13 +218,13 @@ impl<'de> Visitor<'de> for RawValueVisitor {
         f.write_str("a value")
     }
 
-    /// Text without escapes, as nearly all are.
+    /// Visits text without escapes. Nearly all texts have none.
     #[inline]
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<RawValue<'de>, E> {
         Ok(RawValue(Value::Text(text)))
     }
 
-    /// Any other value comes as its JSON text, which was checked.
+    /// Visits any other value as its JSON text, which was checked.
     fn visit_newtype_struct<D: Deserializer<'de>>(
         self,
         deserializer: D,
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for RawValueVisitor {
     }
 }
 
-/// Returns whether a member is there, whatever its value is: for `deserialize_with`.
+/// Returns whether a member exists, whatever its value: for `deserialize_with`.
 pub(crate) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     serde::de::IgnoredAny::deserialize(deserializer).map(|_| true)
 }
@@ -257,15 +257,15 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(
     })
 }
 
-/// The names of a struct's members, in its order. Empty for what is not a struct.
+/// Returns the names of a struct's members, in its order; empty if the type is not a struct.
 pub(crate) fn member_names<'a, T: Deserialize<'a>>() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // Ends in an error, because there is no value.
+    // It always fails, because it has no value.
     let _ = T::deserialize(NamesOfMembers(&mut names));
     names
 }
 
-/// Keeps the names that derived code hands over before it reads anything.
+/// Keeps the names that derived code passes before it reads anything.
 struct NamesOfMembers<'n>(&'n mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for NamesOfMembers<'_> {
@@ -295,12 +295,12 @@ impl<'de> Deserializer<'de> for NamesOfMembers<'_> {
 struct JsonValue<'d, 'a, C> {
     cursor: &'d mut Cursor<'a>,
     context: &'d mut C,
-    /// True if null would have been right too, for errors.
+    /// True if null is also allowed. Errors mention it.
     or_null: bool,
 }
 
 impl<'a, C: Context<'a>> JsonValue<'_, 'a, C> {
-    /// The value's first byte. White space was skipped where it was asked for null.
+    /// Returns the value's first byte. The check for null has skipped white space.
     #[inline(always)]
     fn first(&mut self) -> Option<u8> {
         if self.or_null {
@@ -322,7 +322,7 @@ impl<'a, C: Context<'a>> JsonValue<'_, 'a, C> {
 impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
     type Error = Fault;
 
-    /// Derived code always says what it expects.
+    /// Derived code always declares what it expects.
     fn deserialize_any<V: Visitor<'a>>(self, _: V) -> Result<V::Value> {
         Err(<Fault as serde::de::Error>::custom(
             "a struct has a member of a type that envelopes do not have",
@@ -366,7 +366,7 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
     fn deserialize_bool<V: Visitor<'a>>(mut self, visitor: V) -> Result<V::Value> {
         match self.first() {
             Some(b't' | b'f') => visitor.visit_bool(self.cursor.boolean()?),
-            // Some producers write it as text.
+            // Some producers write booleans as text.
             Some(b'"') if self.cursor.eat("\"true\"") => visitor.visit_bool(true),
             Some(b'"') if self.cursor.eat("\"false\"") => visitor.visit_bool(false),
             _ => Err(self.wrong_type("a boolean")),
@@ -396,7 +396,7 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
             names,
             key: NameId::START,
         };
-        // Derived code misses a member at the object's end, and finds a duplicate before its value.
+        // Derived code detects a missing member at the object's end, and a duplicate before its value.
         visitor.visit_map(access).map_err(|fault| {
             cursor.peek();
             fault.at(cursor.at())
@@ -452,7 +452,7 @@ impl<'a, C: Context<'a>> Deserializer<'a> for JsonValue<'_, 'a, C> {
     }
 }
 
-/// The members of an object that a struct is read from.
+/// The members of an object that becomes a struct.
 struct MemberAccess<'d, 'a, C> {
     cursor: &'d mut Cursor<'a>,
     context: &'d mut C,
@@ -480,7 +480,7 @@ impl<'a, C: Context<'a>> MapAccess<'a> for MemberAccess<'_, 'a, C> {
         if member.is_none() {
             self.context.unknown_member(self.name);
         }
-        // Derived code ignores an index that is none of its own.
+        // Derived code ignores an index beyond its members.
         let index: U64Deserializer<Fault> = member
             .map_or(u64::MAX, |index| index as u64)
             .into_deserializer();
@@ -533,7 +533,7 @@ impl<'a, C: Context<'a>> SeqAccess<'a> for ElementAccess<'_, 'a, C> {
     }
 }
 
-/// serde asks for it; users see an [`Error`](crate::error::Error).
+/// serde requires it. Users see an [`Error`](crate::error::Error).
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)

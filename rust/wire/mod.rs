@@ -1,4 +1,4 @@
-//! Wire formats: JSON, protobuf, Avro, compression and file framing. Independent of vendors.
+//! Wire formats: JSON, protobuf, Avro, compression and file framing. They do not depend on vendors.
 
 pub(crate) mod avro;
 pub(crate) mod avro_json;

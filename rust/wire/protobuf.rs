@@ -1,8 +1,8 @@
 //! Zero-copy reader of the protobuf wire format.
 //!
-//! A message is a list of fields: a tag (field number and wire type), then a varint, length-delimited bytes, or four or eight
-//! bytes. A table of [`KnownField`]s names the fields; unknown ones are skipped, as protobuf prescribes. Nothing recurses: the
-//! bytes of a field are a [`Reader`], which may be read as a message or not.
+//! A message is a list of fields. A field is a tag (field number and wire type), then a varint, length-delimited bytes,
+//! or four or eight bytes. A table of [`KnownField`]s names the fields. The protobuf specification asks to skip unknown
+//! ones. Nothing recurses: the bytes of a field are a [`Reader`], and the caller may read them as a message.
 
 use super::utf8::{is_utf8, utf8};
 use super::varint::{Invalid, varint};
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         Fault::new(Kind::Encoding, "the text is not UTF-8").at(self.at() + valid)
     }
 
-    /// Reads a message: calls `take` after each tag, to read the value or to [`skip`](Self::skip) it.
+    /// Reads a message. Calls `take` after each tag, to read the value or to [`skip`](Self::skip) it.
     #[inline]
     pub fn fields(
         mut self,
@@ -141,7 +141,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Skips a value; fails if a known field has another wire type than expected.
+    /// Skips a value. Fails if a known field has an unexpected wire type.
     #[inline]
     pub fn skip(&mut self, tag: Tag, known: &'static [KnownField]) -> Result<()> {
         // Most tables have no gaps.
@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
         self.value(tag).map(drop)
     }
 
-    /// Returns whether the first field may be one of these. Most other bytes are rejected without a fault.
+    /// Returns whether the first field may be a known one. It rejects most other bytes without a fault.
     pub fn begins_with(&self, known: &'static [KnownField]) -> bool {
         let is_first =
             |byte: &u8| *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte));
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         Ok(field)
     }
 
-    /// Reads the next field if it has this tag, which must be of bytes with a field number below 16.
+    /// Reads the next field if it has this tag. The tag must be for bytes, with a field number below 16.
     #[inline(always)]
     pub fn repeated(&mut self, tag: Tag) -> Result<Option<Reader<'a>>> {
         match self.rest.split_first() {
@@ -232,14 +232,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips all but the last bytes, the rest of a field that has been looked at.
+    /// Skips to `rest`, the end of a field that was inspected.
     #[inline(always)]
     pub fn advance_to(&mut self, rest: &'a [u8]) {
         debug_assert!(self.rest.ends_with(rest));
         self.rest = rest;
     }
 
-    /// Skips a tag if it comes next, which must have a field number below 16.
+    /// Skips a tag if it comes next. Its field number must be below 16.
     #[inline(always)]
     pub fn eat(&mut self, tag: Tag) -> bool {
         match self.rest.split_first() {

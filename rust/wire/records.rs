@@ -3,8 +3,8 @@
 use super::json::{BYTE_ORDER_MARK, Cursor};
 use crate::error::{Fault, Kind, Result};
 
-/// Calls `record` at the start of each object of a text: an object, an array of objects, or several of these separated by
-/// whitespace (in practice LF or CR LF).
+/// Calls `record` at the start of each object of a text. The text is an object, an array of objects, or several of
+/// these separated by whitespace (in practice LF or CR LF).
 pub(crate) fn records<'a>(
     cursor: &mut Cursor<'a>,
     mut record: impl FnMut(&mut Cursor<'a>) -> Result<()>,

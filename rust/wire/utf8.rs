@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, Kind, Result};
 
-/// Returns the bytes as text, if they are valid UTF-8. simdutf8 is only for long texts.
+/// Returns the bytes as text, if they are valid UTF-8. simdutf8 pays off only for long texts.
 #[inline]
 pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
     if bytes.len() < SIMD_MIN_LEN {
@@ -12,13 +12,13 @@ pub(crate) fn utf8(bytes: &[u8]) -> Option<&str> {
     }
 }
 
-/// Returns the bytes as text; the fault of others says `what` and names the first invalid byte.
+/// Returns the bytes as text. The fault of invalid bytes says `what`, and names the first invalid byte.
 pub(crate) fn text<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str> {
     simdutf8::compat::from_utf8(bytes)
         .map_err(|error| Fault::new(Kind::Encoding, what).at(error.valid_up_to()))
 }
 
-/// Returns whether bytes begin as JSON in UTF-16 does: with its byte order mark, or with ASCII in every other byte.
+/// Returns whether bytes begin like JSON in UTF-16: with its byte order mark, or with ASCII in every other byte.
 pub(crate) fn is_utf16(bytes: &[u8]) -> bool {
     matches!(
         bytes,
@@ -39,7 +39,7 @@ pub(crate) fn is_utf8(bytes: &[u8]) -> bool {
     is_short_ascii(bytes) || is_utf8_simd(bytes)
 }
 
-/// Pads short bytes with zeros: they are then long enough for simdutf8, and a truncated character is invalid.
+/// Pads short bytes with zeros. Then they are long enough for simdutf8, and a truncated character is invalid.
 fn is_utf8_simd(bytes: &[u8]) -> bool {
     let mut block = [0; SIMD_MIN_LEN];
     match block.get_mut(..bytes.len()) {
@@ -51,7 +51,7 @@ fn is_utf8_simd(bytes: &[u8]) -> bool {
     }
 }
 
-/// SWAR over overlapping blocks of fixed length, in any order.
+/// Returns whether the bytes are short ASCII. SWAR over overlapping blocks of fixed length, in any order.
 #[inline]
 fn is_short_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -75,18 +75,19 @@ fn is_short_ascii(bytes: &[u8]) -> bool {
     }
 }
 
-/// The texts of a buffer, whose UTF-8 is checked in groups: a check of many costs little more than that of one.
+/// The texts of a buffer. Their UTF-8 is checked in groups, because checking many texts costs little more than checking
+/// one.
 pub(crate) struct Texts<'a> {
     buffer: &'a [u8],
-    /// The last group that was valid, and its start in the buffer.
+    /// The last valid group, and its start in the buffer.
     group: &'a str,
     start: usize,
-    /// True if a group was not valid: bytes of other kinds are between the texts.
+    /// True if a group was invalid, because other bytes are between the texts.
     has_failed: bool,
 }
 
 impl<'a> Texts<'a> {
-    /// Bytes of a group, which stay in a core's first cache.
+    /// Size of a group in bytes. It fits into a core's first-level cache.
     const GROUP_BYTES: usize = 16 << 10;
 
     pub fn new(buffer: &'a [u8]) -> Self {
@@ -98,7 +99,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Returns bytes as text, if they are valid UTF-8. They need not be of the buffer.
+    /// Returns bytes as text, if they are valid UTF-8. They may be outside the buffer.
     #[inline]
     pub fn text(&mut self, bytes: &'a [u8]) -> Option<&'a str> {
         let at = (bytes.as_ptr() as usize).wrapping_sub(self.buffer.as_ptr() as usize);
@@ -128,7 +129,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Moves an end back so that it is between two characters.
+/// Moves an end back to a character boundary.
 fn whole_characters(bytes: &[u8], end: usize) -> usize {
     let is_between = |end: &usize| bytes.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80);
     (end.saturating_sub(3)..=end)

@@ -1,9 +1,9 @@
 //! Varints of up to 64 bits, which protobuf and Avro share: seven bits in each byte, the lowest first.
 
-/// Length of the longest varint: 64 bits take ten bytes, of which the last has one bit.
+/// Length of the longest varint: 64 bits take ten bytes. The last byte has one bit.
 const MAX_LEN: usize = 10;
 
-/// Reads a varint of any length. Returns it with its length; on an error, what is wrong with the bytes.
+/// Reads a varint of any length. Returns it with its length, or what is wrong with the bytes.
 #[inline]
 pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
     bytes
@@ -12,7 +12,7 @@ pub(crate) fn varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
         .map_or_else(|| any_varint(bytes), Ok)
 }
 
-/// Reads a varint of at most eight bytes, as lanes of one integer.
+/// Reads a varint of at most eight bytes as lanes of one integer.
 #[inline]
 fn up_to_8_bytes(block: [u8; 8]) -> Option<(u64, usize)> {
     let word = u64::from_le_bytes(block);
@@ -43,7 +43,7 @@ fn any_varint(bytes: &[u8]) -> Result<(u64, usize), Invalid> {
     })
 }
 
-/// Why bytes are not a varint.
+/// Reason why bytes are not a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Invalid {
     /// The bytes end within it.

@@ -25,7 +25,7 @@ const DML_TYPES: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
 /// Returns whether these bytes begin a message: the branch of `Message`, the same kind twice, and version 1.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
-    // Avro writes small numbers doubled.
+    // Avro writes non-negative numbers doubled.
     matches!(bytes, [22, kind, payload, 2, ..] if kind == payload && matches!(kind, 0 | 2 | 4 | 6))
 }
 
