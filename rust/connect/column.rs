@@ -1,4 +1,5 @@
-//! The encoding of a column's values: as the message declares it, or as it follows from the user's settings and the requested type.
+//! Encoding of a column's values. The message declares it, or it follows from the user's settings and the requested
+//! type.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -18,9 +19,9 @@ pub(super) const NANOS: i64 = 1_000_000_000;
 
 /// Type information of a column in Connect's encoding.
 pub(crate) struct Column<'c> {
-    /// From the message's schema part.
+    /// Type in the message's schema part.
     pub declared: Option<&'c DeclaredType>,
-    /// From the option `column_types`, for messages without a schema part.
+    /// Type in the option `column_types`, for messages without a schema part.
     pub configured: Option<&'c DeclaredType>,
     pub requested: &'c DataType,
     pub modes: Modes,
@@ -45,8 +46,8 @@ impl Column<'_> {
         }
     }
 
-    /// Returns the encoding of a value. What the user says outranks the schema part, except the unit or scale of the user's own type,
-    /// which only the schema part knows.
+    /// Returns the encoding of a value. The user's settings take precedence over the schema part, except for the unit
+    /// or scale of the user's own type, which only the schema part has.
     pub fn encoding(&self, value: &Value<'_>) -> Result<Encoding> {
         match (self.declared, self.configured) {
             (Some(declared), Some(configured))
@@ -76,9 +77,9 @@ impl Column<'_> {
         }
     }
 
-    /// Returns a declared encoding as the connector's settings change it, if the user gives them.
+    /// Returns a declared encoding, changed by the connector's settings if the user gives them.
     fn in_modes(&self, encoding: Encoding) -> Encoding {
-        // With text for decimals, only a `bigint unsigned` may be base64.
+        // If decimals are text, only a `bigint unsigned` may be base64.
         let may_be_base64 =
             |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
         match encoding {
@@ -94,8 +95,8 @@ impl Column<'_> {
         }
     }
 
-    /// Returns whether an `int64` of the schema part is a `bigint unsigned` by the user's setting: TiCDC's schema part
-    /// does not say so.
+    /// Returns whether an `int64` of the schema part is a `bigint unsigned` by the user's setting. TiCDC's schema part
+    /// does not tell.
     fn is_wrapped_integer(&self, declared: &DeclaredType) -> bool {
         let is_requested = matches!(
             self.requested,
@@ -164,7 +165,7 @@ impl Column<'_> {
         }
     }
 
-    /// Returns the encoding of a column that is only known by its requested type.
+    /// Returns the encoding of a column of which only the requested type is known.
     fn encoding_of_requested(&self, value: &Value<'_>) -> Result<Encoding> {
         match self.requested {
             DataType::Date32 => Ok(Encoding::Days),
@@ -177,7 +178,7 @@ impl Column<'_> {
             }
             DataType::Timestamp(_, _) => self.date_time(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
-            // The types requested for a `bigint unsigned`, and hardly for anything else.
+            // Users request these types for a `bigint unsigned`, and hardly for anything else.
             DataType::Decimal128(20, 0) | DataType::UInt64
                 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) =>
             {
@@ -194,7 +195,7 @@ impl Column<'_> {
                     precise == Some(true),
                 )
             }
-            // No setting says how bits are written.
+            // No setting determines the encoding of bits.
             requested if requested.is_integer() => not_bits(
                 value,
                 digits_or_base64(value, 0, self.integers_precise())?,
@@ -231,7 +232,7 @@ impl Column<'_> {
     }
 
     fn date_time(&self, value: &Value<'_>) -> Result<Encoding> {
-        /// The last millisecond of the year 9999: greater numbers must have a finer unit.
+        /// The last millisecond of the year 9999. Greater numbers must have a finer unit.
         const LAST_MILLI: u64 = 253_402_300_799_999;
         let is_fine = value
             .raw()
@@ -252,7 +253,8 @@ impl Column<'_> {
         )
     }
 
-    /// Returns the encoding of a number in the setting's unit, else in microseconds if it can have no other, or of ISO text.
+    /// Returns the encoding of a number or of ISO text. A number is in the setting's unit, or in microseconds if no
+    /// other unit is possible.
     fn epoch(
         &self,
         value: &Value<'_>,
@@ -280,8 +282,8 @@ impl Column<'_> {
             .map(|mode| mode == UnsignedMode::Precise)
     }
 
-    /// Returns whether text without a fraction is base64, if that is the same for a decimal and a `bigint unsigned`. In mode `long`
-    /// only decimals are text.
+    /// Returns whether text without a fraction is base64, if the answer is the same for a decimal and a `bigint
+    /// unsigned`. In mode `long`, only decimals are text.
     fn integers_precise(&self) -> Option<bool> {
         match (self.decimals_precise(), self.unsigned_precise()) {
             (Some(false), None | Some(true)) => None,
@@ -304,8 +306,9 @@ impl Column<'_> {
         }
     }
 
-    /// Returns the encoding of a string by the schema part that is requested as bytes: binary in the configured mode, or a `varchar`
-    /// with charset `binary`, which the connector writes as Latin-1 text. Text that is not valid in the mode is the latter.
+    /// Returns the encoding of a value that the schema part declares as a string and the user requests as bytes. It is
+    /// binary in the configured mode, or a `varchar` with charset `binary`, which the connector writes as Latin-1 text.
+    /// Text that is invalid in the mode is Latin-1.
     fn binary_in_text(&self, value: &Value<'_>) -> Result<Encoding> {
         let Value::Text(text) = value else {
             return Ok(Encoding::Bits);
@@ -359,7 +362,8 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
     }
 }
 
-/// Refuses base64 of a number that may be a `bit(n)` too, which is another number then: its bytes are unsigned, and in reverse order.
+/// Refuses base64 of a number that may be a `bit(n)` too. As bits, it is a different number: its bytes are unsigned and
+/// in reverse order.
 fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Encoding> {
     let is_other = |bytes: Vec<u8>| {
         bytes.first().is_some_and(|first| *first >= 0x80) || !is_palindrome(&bytes)
@@ -384,12 +388,12 @@ fn is_hexadecimal(text: &str) -> bool {
     binary_text::hexadecimal(text).is_some()
 }
 
-/// Returns whether base64 of bytes may also be that of a `bit(n)`, which has the reverse byte order.
+/// Returns whether base64 of bytes may also encode a `bit(n)`, which has the reverse byte order.
 fn may_be_bits(value: &Value<'_>) -> bool {
     bits(value).is_some_and(|bytes| !is_palindrome(&bytes))
 }
 
-/// Returns the bytes of a base64 text if they are no more than a `bit(n)` has.
+/// Returns the bytes of a base64 text, if a `bit(n)` can have their number.
 fn bits(value: &Value<'_>) -> Option<Vec<u8>> {
     binary_text::base64(value.raw()).filter(|bytes| bytes.len() <= 8)
 }
@@ -418,7 +422,7 @@ fn ambiguous(value: &Value<'_>, candidates: &str, setting: &str) -> Fault {
     )
 }
 
-/// Calls `found` with the members of an object that was validated when the message was read.
+/// Calls `found` with the members of an object. The object was validated when the message was read.
 pub(super) fn members<'a>(object: &'a str, mut found: impl FnMut(&str, Value<'a>)) {
     let mut cursor = Cursor::new(object, true);
     let Ok(mut members) = cursor.object() else {

@@ -1,4 +1,4 @@
-//! Values in Kafka Connect's encodings become MySQL's.
+//! Conversion of values in Kafka Connect's encodings to MySQL's values.
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -31,7 +31,7 @@ pub(crate) fn decode<'a>(
     decode_as(value, encoding, column, arena)
 }
 
-/// The bytes of text in this form.
+/// Returns the bytes of text in this form.
 fn bytes_of(value: &Value<'_>, form: BinaryText) -> Result<Vec<u8>> {
     let Value::Text(text) = value else {
         return Err(type_error(value, form.describe()));
@@ -138,7 +138,7 @@ pub(crate) fn of_integer(encoding: Encoding, number: i64) -> Option<Value<'stati
     }
 }
 
-/// Converts an epoch to microseconds; `unit` is its ticks per second.
+/// Converts an epoch to microseconds. `unit` is its ticks per second.
 fn micros_of(number: i64, unit: i64) -> Option<i64> {
     let micros = if unit <= MICROS {
         number.checked_mul(MICROS / unit)
@@ -151,12 +151,12 @@ fn micros_of(number: i64, unit: i64) -> Option<i64> {
     micros.filter(in_calendar)
 }
 
-/// Returns whether a TIME is less than 839 hours, as MySQL's are.
+/// Returns whether a TIME is less than 839 hours, MySQL's limit.
 fn is_time(micros: i64) -> bool {
     micros.unsigned_abs() < 839 * 3600 * MICROS as u64
 }
 
-/// Parses an instant in ISO format; other text is left for the column to reject.
+/// Parses an instant in ISO format. Leaves other text for the column to reject.
 pub(crate) fn zoned(value: Value<'_>) -> Result<Value<'_>> {
     let Value::Text(text) = value else {
         return Ok(value);
@@ -176,7 +176,7 @@ pub(crate) fn zoned(value: Value<'_>) -> Result<Value<'_>> {
     }
 }
 
-/// Converts a local date-time, date or time in ISO format, whose `Z` has no meaning, to MySQL's format.
+/// Converts a local date-time, date or time in ISO format to MySQL's format. A `Z` in it has no meaning.
 pub(crate) fn iso<'a>(value: Value<'a>, arena: &'a Bump) -> Value<'a> {
     let Value::Text(text) = value else {
         return value;
@@ -234,7 +234,7 @@ fn unscaled<'a>(
     }
 }
 
-/// Prints a decimal by its unscaled big-endian integer.
+/// Prints a decimal, given its unscaled big-endian integer.
 pub(crate) fn decimal_text(bytes: &[u8], scale: i32) -> Result<String, ParseError> {
     let digits = match bytes.len() {
         0 => return Err(ParseError::Type),
@@ -363,7 +363,7 @@ fn bits<'a>(value: Value<'a>, column: &Column<'_>, arena: &'a Bump) -> Result<Va
     Ok(Value::Number(arena.alloc_str(&format!("{number}"))))
 }
 
-/// Extends big-endian bytes to those of a `bit(width)`; `None` if they have more bits.
+/// Extends big-endian bytes to the length of a `bit(width)`; `None` if they have more bits.
 fn fit_bits(bytes: &mut Vec<u8>, width: usize) -> Option<()> {
     let padding = width.div_ceil(8).checked_sub(bytes.len())?;
     bytes.splice(..0, std::iter::repeat_n(0, padding));
@@ -383,11 +383,11 @@ fn latin1(value: &Value<'_>) -> Result<Vec<u8>> {
     bytes.ok_or_else(|| type_error(value, "bytes, which are characters up to U+00FF"))
 }
 
-/// Decodes `{"wkb":"...","srid":4326}` to MySQL's storage format, SRID and WKB, or to the WKB only.
+/// Decodes `{"wkb":"...","srid":4326}` to MySQL's storage format (SRID and WKB), or to the WKB only.
 fn geometry<'a>(value: Value<'a>, wkb_only: bool, arena: &'a Bump) -> Result<Value<'a>> {
     let object = match value {
         Value::Nested(object) => object,
-        // Already in MySQL's storage format.
+        // The value is already in MySQL's storage format.
         Value::Bytes(stored) => {
             return Ok(Value::Bytes(if wkb_only {
                 stored.get(4..).unwrap_or_default()

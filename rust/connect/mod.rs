@@ -1,8 +1,9 @@
-//! Kafka Connect's encodings of MySQL's values: epochs, base64 of decimals, bits and bytes, structs of geometries. Several vendors
-//! write them.
+//! Kafka Connect's encodings of MySQL's values: epochs, base64 of decimals, bits and bytes, structs of geometries.
+//! Several vendors write them.
 //!
-//! The schema part of a message declares the encoding of each column. Without it, the encoding follows from the connector's
-//! settings and the requested type; an ambiguous value is an error, because a wrong guess would go unnoticed.
+//! The schema part of a message declares the encoding of each column. Without it, the encoding follows from the
+//! connector's settings and the requested type. An ambiguous value is an error, because a wrong guess would go
+//! unnoticed.
 
 mod column;
 mod decode;

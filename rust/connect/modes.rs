@@ -1,4 +1,4 @@
-//! The connector's settings on which the encodings of values depend.
+//! Settings of the connector that affect the encodings of values.
 
 use crate::options::{Options, named};
 use crate::wire::binary_text::BinaryText;
@@ -34,13 +34,13 @@ pub(crate) enum TimeMode {
 /// Debezium's `bigint.unsigned.handling.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnsignedMode {
-    /// A signed 64-bit integer: 2^63 and above wrap to negative.
+    /// A signed 64-bit integer. 2^63 and above wrap to negative.
     Long,
     /// Base64 of the integer.
     Precise,
 }
 
-/// The connector's settings, as far as the user configures them.
+/// The connector's settings that the user configures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Modes {
     pub decimal: Option<DecimalMode>,

@@ -1,4 +1,4 @@
-//! Which statements about its table a change is after.
+//! Bounds of changes among the statements about their table.
 
 use arrow_array::{Int32Array, StructArray};
 use arrow_schema::ArrowError;
@@ -6,21 +6,22 @@ use arrow_schema::ArrowError;
 use super::Orders;
 use super::rules::Order;
 
-/// The bounds of each change among statements in their order. Statements count from 1; 0 is before the first one.
+/// The bounds of each change among ordered statements. Statements count from 1. 0 is before the first one.
 pub struct Bounds {
-    /// The last statement that the change is after by more than times: an ALTER has the time of its start.
+    /// Last statement that the change is after for certain: not only by event times, because an ALTER has the time of
+    /// its start.
     pub surely: Int32Array,
-    /// The last one that the change is known to be after.
+    /// Last statement that the change is known to be after.
     pub after: Int32Array,
-    /// The last one that the change may be after.
+    /// Last statement that the change may be after.
     pub reached: Int32Array,
 }
 
-/// Find the bounds of changes.
+/// Finds the bounds of changes.
 ///
 /// # Errors
 ///
-/// The arrays are not order values, or one is null.
+/// Fails if the arrays are not order values, or one is null.
 pub fn bounds(changes: &StructArray, statements: &StructArray) -> Result<Bounds, ArrowError> {
     let (changes, statements) = (Orders::new(changes)?, Orders::new(statements)?);
     let known = (0..statements.len()).map(|at| statements.known(at));

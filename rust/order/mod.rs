@@ -1,9 +1,10 @@
-//! Which change is newer: the order values of the tables that `replicate` maintains, and what becomes of a batch's changes.
+//! Order of changes: the order values of the tables that `replicate` maintains, and the outcome of a batch's changes.
 //!
-//! A change is applied if it is newer than the last known change of its key. Its order value is a struct ([`FIELDS`]), stored
-//! beside each row of a target and in its tombstones. [`rules`] compares two of them. The rules are not a total order: A may be before
-//! B by time, B before C by time, and C before A by offset. So nothing sorts by them: [`newest`] folds the changes of a key in the
-//! order of their arrival, which is what applying them one by one ends with.
+//! A change is applied if it is newer than the last known change of its key. Its order value is a struct ([`FIELDS`]),
+//! stored with each row of a target and in its tombstones. [`rules`] compares two order values. The rules are not a
+//! total order: A may be before B by time, B before C by time, and C before A by offset. So nothing sorts by them.
+//! [`newest`] folds the changes of a key in the order of their arrival, with the same result as applying them one by
+//! one.
 
 pub mod bounds;
 pub mod newest;
@@ -18,7 +19,7 @@ use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::ArrowError;
 use hashbrown::HashSet;
 
-/// Converts the keys of several arrays, which have the same types, to bytes that are equal if the keys are.
+/// Converts the keys of several arrays of the same types to bytes. Equal keys have equal bytes.
 struct Keys {
     converter: RowConverter,
 }
@@ -40,14 +41,14 @@ impl Keys {
     }
 }
 
-/// A set of keys, with which the rows of a large table are filtered part by part.
+/// A set of keys that filters the rows of a large table part by part.
 pub struct KeySet {
     keys: Keys,
     found: HashSet<Box<[u8]>>,
 }
 
 impl KeySet {
-    /// The keys of an array.
+    /// Returns the keys of an array.
     pub fn new(keys: &StructArray) -> Result<Self, ArrowError> {
         let converter = Keys::new(keys)?;
         let found = converter
@@ -61,7 +62,7 @@ impl KeySet {
         })
     }
 
-    /// Returns whether each key of another array, which has the same types, is in the set.
+    /// Returns whether each key of another array of the same types is in the set.
     pub fn contains(&self, keys: &StructArray) -> Result<BooleanArray, ArrowError> {
         Ok(self
             .keys

@@ -8,13 +8,13 @@ use hashbrown::hash_map::Entry;
 use super::rules::Order;
 use super::{Keys, Orders};
 
-/// What becomes of each change of a batch.
+/// Results of the changes of a batch.
 pub struct Newest {
-    /// True if it is the newest one of its key.
+    /// True if the change is the newest of its key.
     pub is_newest: BooleanArray,
-    /// The event time of its order value: the latest of the changes that it replaced, and its own.
+    /// Event time of its order value: the latest of its own time and the times of the changes that it replaced.
     pub event_times: TimestampMicrosecondArray,
-    /// The index of the change that it replaced. Null: it was the first of its key, or it replaced none.
+    /// Index of the change that it replaced. Null if it was the first change of its key, or replaced none.
     pub replaced: UInt32Array,
 }
 
@@ -25,7 +25,7 @@ struct Folded {
     replaced: Option<u32>,
 }
 
-/// Folds the changes of each key as they arrived in Kafka: by timestamp, offset and place in the message.
+/// Folds the changes of each key in the order of their arrival in Kafka: by timestamp, offset and place in the message.
 #[expect(
     clippy::indexing_slicing,
     reason = "`arrived` has indices of `orders`, which has an order value for each key"
@@ -61,7 +61,7 @@ pub fn newest(keys: &StructArray, orders: &StructArray) -> Result<Newest, ArrowE
     })
 }
 
-/// The changes in the order of their arrival. Those without a place are compared by all of their fields.
+/// Returns the changes in the order of their arrival. All fields order the changes without a place.
 fn arrived<'a>(orders: &Orders<'a>) -> Result<Vec<(u32, Order<'a>)>, ArrowError> {
     let found = (0..orders.len()).map(|index| Ok((index as u32, orders.known(index)?)));
     let mut arrived: Vec<_> = found.collect::<Result<_, ArrowError>>()?;

@@ -10,7 +10,7 @@ use arrow_schema::ArrowError;
 
 use super::rules::Order;
 
-/// The fields of an order value. Two values that no other rule decides are compared by them, from the first to the last.
+/// Fields of an order value. If no other rule decides, they order two values, from the first field to the last.
 pub const FIELDS: [&str; 14] = [
     "event_time",
     "produced_time",
@@ -76,28 +76,28 @@ impl<'a> Orders<'a> {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of order values.
     pub fn len(&self) -> usize {
         self.array.len()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the array is empty.
     pub fn is_empty(&self) -> bool {
         self.array.is_empty()
     }
 
-    /// The order value at an index, which has one.
+    /// Returns the order value at an index.
     ///
     /// # Errors
     ///
-    /// It is null.
+    /// Fails if it is null.
     pub fn known(&self, index: usize) -> Result<Order<'a>, ArrowError> {
         self.get(index).ok_or_else(|| {
             ArrowError::InvalidArgumentError(format!("order: value {index} is null"))
         })
     }
 
-    /// One of them; `None` if it is null.
+    /// Returns the order value at an index; `None` if it is null.
     pub fn get(&self, index: usize) -> Option<Order<'a>> {
         debug_assert!(index < self.len(), "order value {index} of {}", self.len());
         if self.array.is_null(index) {
@@ -121,7 +121,7 @@ impl<'a> Orders<'a> {
     }
 }
 
-/// A field of the struct.
+/// Returns a field of the struct.
 fn column<'a, T>(
     array: &'a StructArray,
     name: &str,

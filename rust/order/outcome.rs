@@ -1,4 +1,4 @@
-//! What becomes of the newest change of each key: it is written, or it is older than what is known.
+//! Outcome of the newest change of each key. The change is written, or it is older than the known state.
 
 use arrow_array::{Array, BooleanArray, StructArray, TimestampMicrosecondArray};
 use arrow_schema::ArrowError;
@@ -7,20 +7,20 @@ use hashbrown::HashMap;
 use super::rules::Order;
 use super::{Keys, Orders};
 
-/// The newest changes of a batch, one for each key.
+/// The newest changes of a batch, one per key.
 pub struct Changes<'a> {
     /// Their keys.
     pub keys: &'a StructArray,
     /// Their order values.
     pub orders: &'a StructArray,
-    /// True if they delete their row.
+    /// True for the changes that delete their row.
     pub deletes: &'a BooleanArray,
 }
 
-/// What is known of a table: keys with their order values.
+/// Known state of a table: keys with their order values.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// The keys, of the same types as those of the changes.
+    /// The keys, with the same types as the changes' keys.
     pub keys: &'a StructArray,
     /// Their order values.
     pub orders: &'a StructArray,
@@ -28,19 +28,20 @@ pub struct Known<'a> {
 
 /// The outcomes of changes.
 pub struct Outcomes {
-    /// True if the change is written. The others are older than what is known.
+    /// True if the change is written. The others are older than the known state.
     pub is_applied: BooleanArray,
     /// True if the target has the row.
     pub is_known: BooleanArray,
-    /// The event time of the order value that is stored: not before that of the row or the tombstone that it replaces.
+    /// Event time to store with the change. It is not before the time of the row or the tombstone that the change
+    /// replaces.
     pub event_times: TimestampMicrosecondArray,
 }
 
-/// Compare changes with the rows of a target, and with its tombstones.
+/// Compares changes with the rows of a target, and with its tombstones.
 ///
 /// # Errors
 ///
-/// The keys have different types, an order array has a wrong type, or a change has no order value.
+/// Fails if the keys have different types, an order array has a wrong type, or a change has no order value.
 pub fn outcomes(
     changes: &Changes<'_>,
     rows: Known<'_>,
@@ -65,7 +66,7 @@ pub fn outcomes(
     gone.read(&keys, |key, order| {
         tombstones.extend(order.zip(index.get(key).copied()))
     })?;
-    // Those of a key are folded, in an order that does not depend on where they are stored.
+    // Fold the tombstones of a key in an order that does not depend on their storage.
     tombstones.sort();
     for (order, at) in tombstones {
         if let Some(found) = found
@@ -103,7 +104,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// What is known of a key.
+/// Known state of a key.
 #[derive(Clone, Copy, Default)]
 struct Found<'a> {
     is_known: bool,
@@ -121,7 +122,8 @@ impl Found<'_> {
         let latest = change
             .not_before(self.row.as_ref())
             .not_before(self.gone.as_ref());
-        // A delete that equals its tombstone is applied if its row is there: its batch failed between the two.
+        // A delete may equal its tombstone while its row still exists: its batch failed between the two writes. Then it
+        // is applied.
         let is_repeated = is_delete && self.is_known && self.gone == Some(latest);
         let is_old = !change.is_newer(self.gone.as_ref()) && !is_repeated
             || self.is_known && !change.is_newer(self.row.as_ref());

@@ -4,30 +4,31 @@
 //!
 //! | rule | compares |
 //! |---|---|
-//! | TiDB | commit times; of one commit a row is newer than a delete, because TiCDC writes a changed key as a delete and an insert |
-//! | binlog | places in one log; where place and event time contradict each other, Kafka's timestamp |
+//! | TiDB | commit times; within one commit, a row is newer than a delete (TiCDC writes a changed key as both) |
+//! | binlog | places in one log; if place and event time contradict each other, Kafka's timestamps |
 //! | failover | places in two logs: the fields of the struct |
 //! | partition | offsets in one partition, unless the topic was recreated between the two |
 //! | otherwise | the fields of the struct, from the first to the last |
 //!
-//! An offset is better than an event time: MySQL's event time is that of the statement's start, so a statement that waited for a lock
-//! is later in the binlog with an earlier time.
+//! An offset is better than an event time. MySQL's event time is the start of the statement. So a statement that waited
+//! for a lock comes later in the binlog with an earlier time.
 
 use std::cmp::Ordering;
 
-/// Timestamps of concurrent producers differ by some milliseconds: a topic was recreated if they differ by more than this.
+/// Microseconds by which timestamps differ at least if the topic was recreated. Concurrent producers' timestamps differ
+/// by some milliseconds.
 const RECREATED_AFTER: i64 = 1_000_000;
 
-/// The order value of a change. Times are microseconds since 1970. Fields that are not known are older than any value.
+/// The order value of a change. Times are microseconds since 1970. Unknown fields are older than any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Order<'a> {
-    /// When the source executed the change.
+    /// Time when the source executed the change.
     pub event_time: Option<i64>,
-    /// When the producer wrote the message; only of a message with a batch.
+    /// Time when the producer wrote the message, if the message has a batch.
     pub produced_time: Option<i64>,
-    /// canal's batch.
+    /// Id of canal's batch.
     pub batch: Option<i64>,
-    /// When the record came to Kafka.
+    /// Timestamp of the Kafka record.
     pub timestamp: Option<i64>,
     /// The record's offset.
     pub offset: Option<i64>,
@@ -50,7 +51,7 @@ pub struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// Returns whether this change is newer than another one. Every change is newer than one that is not known.
+    /// Returns whether this change is newer than another one. Every change is newer than an unknown one.
     pub fn is_newer(&self, other: Option<&Order<'_>>) -> bool {
         let Some(other) = other else { return true };
         if let Some(commits) = both(self.commit_ts, other.commit_ts) {
@@ -66,7 +67,8 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The same value with the latest event time of it and another one: a change of another partition is compared with that.
+    /// Returns the value with the later of both event times, so that changes of other partitions are compared with that
+    /// time.
     pub fn not_before(self, other: Option<&Order<'_>>) -> Self {
         Order {
             event_time: self
@@ -76,11 +78,12 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Returns whether it is known which of this statement and a change came first in the source.
+    /// Returns whether the source's order of this statement and a change is known.
     ///
-    /// In different partitions, without commit times and places in a binlog, it is known by canal's batches if times do not contradict
-    /// them, otherwise by times. Times are those of the start, so within a batch they say nothing: either may have waited for the lock
-    /// of the other. If the later batch has the earlier time, it may have waited, or have been sent again.
+    /// In different partitions, without commit times and binlog places, canal's batches tell the order if times do not
+    /// contradict them. Without batches, times tell it. Times are start times, so they say nothing within a batch:
+    /// either may have waited for the other's lock. If the later batch has the earlier time, it may have waited, or
+    /// canal may have sent it again.
     pub fn is_ordered(&self, change: &Order<'_>) -> bool {
         if self.is_certain(change) {
             return true;
@@ -95,7 +98,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// The order in which canal wrote two batches, if it is known.
+    /// Returns the order in which canal wrote two batches, if known.
     fn compare_batches(&self, other: &Order<'_>) -> Option<Ordering> {
         if self.produced_time == other.produced_time {
             return both(self.batch, other.batch);
@@ -113,7 +116,7 @@ impl<'a> Order<'a> {
         statement.is_ordered(self) && !statement.is_newer(Some(self))
     }
 
-    /// Returns whether the order of two values does not depend on times: they are in one log, in one partition, or in
+    /// Returns whether the order of two values is independent of times: they are in one log, in one partition, or in
     /// TiDB.
     pub fn is_certain(&self, other: &Order<'_>) -> bool {
         let logs = both(self.log, other.log);
@@ -128,10 +131,11 @@ impl<'a> Order<'a> {
         same(both(self.topic, other.topic)) && same(both(self.partition, other.partition))
     }
 
-    /// `None` if both have the same place, or one of them has none.
+    /// Returns whether this change is after another one in the log. `None` if both have the same place, or one has no
+    /// place.
     ///
-    /// A lower place with a later event time is a change after the server's binlogs were reset. A higher place with an earlier event
-    /// time is one that waited for a lock. Kafka's timestamps say which of them it is.
+    /// A change has a lower place and a later event time if the server's binlogs were reset. It has a higher place and
+    /// an earlier event time if it waited for a lock. Kafka's timestamps distinguish the two cases.
     fn is_after_in_log(&self, other: &Order<'_>) -> Option<bool> {
         let files = both(self.file, other.file)?;
         let after = match files.then(both(self.at, other.at)?) {
@@ -155,8 +159,8 @@ impl<'a> Order<'a> {
         self.is_recreated_since(other) || is_later && !other.is_recreated_since(self)
     }
 
-    /// Returns whether the topic was recreated between two changes of a partition: this one is later, but has no higher
-    /// offset.
+    /// Returns whether the topic was recreated between two changes of a partition: this change is later, but its offset
+    /// is not higher.
     fn is_recreated_since(&self, other: &Order<'_>) -> bool {
         let is_lower = both(self.offset, other.offset).is_some_and(Ordering::is_le);
         let events = both(self.event_time, other.event_time);
@@ -171,7 +175,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// Compares two values that are known.
+/// Compares two known values.
 fn both<T: Ord>(one: Option<T>, other: Option<T>) -> Option<Ordering> {
     one.zip(other).map(|(one, other)| one.cmp(&other))
 }

@@ -1,4 +1,4 @@
-//! Cache of templates: lookup by table, and when to learn another template.
+//! Cache of templates. It looks up templates by table, and decides when to learn another one.
 
 use std::sync::LazyLock;
 
@@ -18,49 +18,51 @@ use crate::output::row::{Payloads, TableEnvelope};
 #[derive(Default)]
 pub(crate) struct Templates {
     templates: Vec<Template>,
-    /// Hash table by dialect and table name; templates most recently matched first. Several tables may share a slot.
+    /// Hash table by dialect and table name. A slot has its most recently matched templates first. Several tables may
+    /// share a slot.
     slots: Vec<Slot>,
-    /// In `auto`: dialects by the first 8 bytes of their messages.
+    /// For `auto`: dialects by the first 8 bytes of their messages.
     prefixes: Vec<(u64, &'static Dialect)>,
     buffers: Buffers,
-    /// By dialect: last position of a table's name from the message's start, and from its end.
+    /// Last position of a table's name from the message's start and from its end, by dialect.
     name_distances: Vec<(&'static Dialect, [usize; 2])>,
     /// Budget for learning templates, which cost [`TEMPLATE_COST`] each.
     credit: usize,
-    /// Messages that no template of their table matched, minus matches.
+    /// Number of messages that no template of their table matched, minus matches.
     misses: u32,
     /// Number of messages that bypass the templates.
     bypass: u32,
 }
 
-/// Templates of a table differ in the members that their messages omit.
+/// Templates of a table. They differ in the members that their messages omit.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// Numbers of templates, from 1.
     templates: [u16; Slot::CAPACITY],
-    /// True if a message of this slot was seen before: the first one is not learned, as it may be the only one.
+    /// True if a message of this slot was seen before. The first message is not learned, because it may be the only
+    /// one.
     is_seen: bool,
-    /// Number of templates learned or attempted, minus those that have matched a message.
+    /// Number of templates learned or attempted, minus the templates that have matched a message.
     unmatched: u8,
 }
 
 impl Slot {
     const CAPACITY: usize = 6;
-    /// Maximum unmatched templates before no more are learned.
+    /// Maximum number of unmatched templates. Beyond it, no more templates are learned.
     const MAX_UNMATCHED: u8 = 8;
 }
 
 const SLOT_COUNT: usize = 1 << 10;
-/// Cost of a template: as much as the ordinary reader needs for two or three messages, so that one per 32 messages adds a tenth at
-/// most.
+/// Cost of a template. Learning takes as long as the ordinary reader needs for two or three messages, so one template
+/// per 32 messages adds a tenth at most.
 const TEMPLATE_COST: usize = 32;
 /// Budget at the start.
 const INITIAL_CREDIT: usize = 8 * TEMPLATE_COST;
-/// Budget gained per matched message; every other message gains one.
+/// Budget gained per matched message. Every other message gains one.
 const MATCH_CREDIT: usize = 4;
 /// Surplus of misses after which messages bypass the templates.
 const MAX_MISSES: u32 = 16;
-/// Number of messages that bypass the templates then.
+/// Number of messages that then bypass the templates.
 const BYPASS_LENGTH: u32 = 100;
 /// Failures after which a template without a match is evicted.
 const MAX_FAILURES: u8 = 4;
@@ -80,19 +82,19 @@ impl Templates {
         }
     }
 
-    /// Drops all templates, because the ids they hold are no longer valid.
+    /// Drops all templates, because their ids are invalid.
     pub fn clear(&mut self) {
         *self = Templates::new();
     }
 
-    /// The envelope shared by the messages of a template.
+    /// Returns the envelope shared by the messages of a template.
     pub fn envelope(&self, template: usize) -> Option<&TableEnvelope> {
         self.templates
             .get(template)
             .map(|template| &template.envelope)
     }
 
-    /// The slot of a message's table, if it has templates.
+    /// Returns the slot of a message's table, if it has templates.
     #[inline]
     pub fn find(
         &mut self,
@@ -116,7 +118,7 @@ impl Templates {
         (self.slots[slot].templates != [0; Slot::CAPACITY]).then_some(slot)
     }
 
-    /// Reads a message by a matching template of its slot. If none matches, nothing has changed.
+    /// Reads a message with a matching template of its slot. Changes nothing if none matches.
     pub fn read<'a>(
         &mut self,
         slot: usize,
@@ -200,7 +202,7 @@ impl Templates {
         let Some(mut template) = learn(message, dialect, op, &envelope, batch.plan, events) else {
             return;
         };
-        // Verifies the template against its own message; this scan's rows are discarded.
+        // Verify the template against its own message, and discard the rows of this scan.
         events.sources.push(Source::default());
         let found = template.scan(message, batch, events, &mut self.buffers);
         let source = events.sources.pop();
@@ -223,7 +225,7 @@ impl Templates {
     }
 }
 
-/// The first 8 bytes of a message.
+/// Returns the first 8 bytes of a message.
 fn prefix(text: &str) -> Option<u64> {
     text.as_bytes()
         .first_chunk::<8>()
@@ -231,7 +233,7 @@ fn prefix(text: &str) -> Option<u64> {
 }
 
 impl Templates {
-    /// The slot of a message's table.
+    /// Returns the slot of a message's table.
     fn slot(&mut self, text: &str, dialect: &'static Dialect) -> usize {
         let bytes = text.as_bytes();
         let name = self
@@ -241,7 +243,7 @@ impl Templates {
         (hash(name, dialect.name.len() as u64) >> 40) as usize % SLOT_COUNT
     }
 
-    /// The position of the table's name.
+    /// Returns the position of the table's name.
     #[inline]
     fn name_start(&mut self, bytes: &[u8], dialect: &'static Dialect) -> Option<usize> {
         let place = dialect.template?.table;
@@ -269,7 +271,7 @@ impl Templates {
     }
 }
 
-/// The position of the table's name, if its distance from the message's start or end is the same as last time.
+/// Returns the position of the table's name, if its distance from the message's start or end is the same as last time.
 #[inline]
 fn cached_name_start(
     bytes: &[u8],
@@ -290,10 +292,10 @@ fn cached_name_start(
     }
 }
 
-/// The member before the table's name, in all of these dialects.
+/// The member before the table's name. All these dialects have it.
 const TABLE_KEY: &[u8] = b"\"table\":\"";
 static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TABLE_KEY));
-/// Suffix of that member where its name has a prefix, as in flat messages.
+/// Suffix of this member in flat messages, where the name has a prefix.
 const TABLE_KEY_SUFFIX: &[u8] = b"table\":\"";
 static SUFFIX_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(TABLE_KEY_SUFFIX));
 

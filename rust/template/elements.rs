@@ -1,8 +1,8 @@
-//! Rows whose columns are array elements, as river-json writes them: each has its name, type, value, NULL flag, and value before an
-//! update.
+//! Rows whose columns are array elements (river-json). An element has a column's name, type, value, NULL flag, and
+//! value before an update.
 //!
-//! All rows of a table have the same columns in the same order, so names and types are part of the literals. The varying members of
-//! an element are optional and come in any order.
+//! All rows of a table have the same columns in the same order, so names and types are part of the literals. The
+//! varying members of an element are optional, and may come in any order.
 
 use std::borrow::Cow;
 
@@ -22,13 +22,13 @@ use crate::wire::json::Cursor;
 pub(super) struct Elements(Vec<Element>);
 
 struct Element {
-    /// Bytes from the varying members of the previous element to those of this one.
+    /// Bytes between the varying members of the previous element and of this one.
     literal: Exact,
-    /// True if empty text is a value of the type, or only another spelling of NULL.
+    /// True if empty text is a value of the type. Otherwise it is another spelling of NULL.
     may_be_empty: bool,
 }
 
-/// The members that vary between rows; an element's other members come first.
+/// The members that vary between rows. An element's other members come first.
 const VARYING_MEMBERS: [&str; 4] = ["v", "null", "updated", "origin_val"];
 
 impl Elements {
@@ -95,9 +95,9 @@ impl Elements {
     }
 }
 
-/// Element of the message that a template is learned from.
+/// Element of the message from which a template is learned.
 struct SampleElement<'t> {
-    /// Quoted.
+    /// Name with its quotes.
     name: &'t str,
     declared: Option<Cow<'t, str>>,
     /// End of the constant members.
@@ -111,7 +111,7 @@ impl<'t> SampleElement<'t> {
         let mut last = 0;
         let mut members = cursor.object().ok()?;
         while let Some(key) = cursor.next_key(&mut members).ok()? {
-            // Duplicate or escaped names are left to the ordinary reader.
+            // The ordinary reader handles duplicate or escaped names.
             if key.escaped || seen.contains(&key.raw) {
                 return None;
             }
@@ -171,7 +171,7 @@ impl ElementValues {
         }
         let at = read_range(at + 5, &mut values.value, env)?;
         let rest = text.get(at..)?;
-        // One comparison covers what follows most values.
+        // After most values, one comparison covers the rest.
         const COMMON: [&[u8]; 2] = [b",\"null\":false}", b",\"null\":false,\"updated\":false}"];
         match () {
             () if rest.starts_with(COMMON[0]) => Some((values, at + COMMON[0].len())),
@@ -180,7 +180,7 @@ impl ElementValues {
         }
     }
 
-    /// Reads the remaining members in any order; `seen` are those already read.
+    /// Reads the remaining members in any order. `seen` has the members that were already read.
     #[inline(never)]
     fn read_unordered(
         mut self,
@@ -232,7 +232,7 @@ impl ElementValues {
     }
 }
 
-/// Stores the range of the value at `at`, unless it is null, and returns its end.
+/// Stores the range of the value at `at`, unless it is null. Returns the value's end.
 #[inline]
 pub(super) fn read_range(
     at: usize,
@@ -242,7 +242,7 @@ pub(super) fn read_range(
     let text = env.text.as_bytes();
     let end = match plain_string(text, at) {
         Some((_, end)) => end,
-        // Behind white space, the first byte would not give the value's kind.
+        // After white space, the first byte does not tell the value's kind.
         None if *text.get(at)? <= b' ' => return None,
         None => env.skip(at)?,
     };
@@ -252,7 +252,7 @@ pub(super) fn read_range(
     Some(end)
 }
 
-/// Reads a boolean and returns its end.
+/// Reads a boolean. Returns its end.
 #[inline]
 fn boolean(text: &[u8], at: usize, flag: &mut bool) -> Option<usize> {
     let rest = text.get(at..)?;
@@ -266,7 +266,7 @@ fn boolean(text: &[u8], at: usize, flag: &mut bool) -> Option<usize> {
 /// Writer of a row's values to an image.
 pub(super) struct ImageWriter<'i> {
     pub images: &'i mut Images,
-    /// Spans of the values, if requested. Null has an empty span, which differs from every value.
+    /// Spans of the values, if requested. Null has an empty span, which differs from every value's span.
     pub spans: Option<&'i mut Vec<Span>>,
 }
 

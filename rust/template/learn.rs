@@ -1,4 +1,4 @@
-//! Learning a template from a message.
+//! Learns a template from a message.
 
 use hashbrown::HashSet;
 
@@ -20,9 +20,9 @@ struct TemplateBuilder<'t> {
     dialect: &'static Dialect,
     /// True if the dialect was detected by the message.
     is_detected: bool,
-    /// The operations' names that leave it what it is.
+    /// Operation names that do not change the dialect.
     operations: Option<Box<[Box<str>]>>,
-    /// True if declared types are requested; else their order does not matter.
+    /// True if declared types are requested. Otherwise their order does not matter.
     compares_types: bool,
     segments: Vec<Segment>,
     /// Start of the current literal.
@@ -40,7 +40,7 @@ struct TemplateBuilder<'t> {
 /// Maximum nesting depth of members with placeholders.
 const MAX_DEPTH: u32 = 4;
 
-/// Learns a template from a message, given the envelope that the ordinary reader found. The caller sets `passes`.
+/// Learns a template from a message and the envelope that the ordinary reader found. The caller sets `passes`.
 pub(super) fn learn(
     message: &Incoming<'_>,
     dialect: &'static Dialect,
@@ -109,12 +109,12 @@ pub(super) fn learn(
 }
 
 impl<'t> TemplateBuilder<'t> {
-    /// Splits an object; `path` is the prefix of its members' paths.
+    /// Splits an object. `path` is the prefix of its members' paths.
     fn object(&mut self, cursor: &mut Cursor<'t>, path: &str, depth: u32) -> Option<()> {
         let mut seen = HashSet::new();
         let mut members = cursor.object().ok()?;
         while let Some(name) = cursor.next_key(&mut members).ok()? {
-            // Duplicate or escaped names are left to the ordinary reader.
+            // The ordinary reader handles duplicate or escaped names.
             if name.escaped || !seen.insert(name.raw) {
                 return None;
             }
@@ -137,7 +137,7 @@ impl<'t> TemplateBuilder<'t> {
             cursor.peek();
             let start = cursor.at();
             let name = cursor.key().ok()?;
-            // A column may have the name of a member whose value marks another dialect.
+            // A column may have the name of a member that marks another dialect.
             if name.escaped || !seen.insert(name.raw) || is_mark_of_other(name.raw, self.dialect) {
                 return None;
             }
@@ -162,7 +162,7 @@ impl<'t> TemplateBuilder<'t> {
                 FlatMember::Placeholder(Placeholder::Deleted) if first != b'n' => {
                     self.placeholder(cursor, Placeholder::Deleted)?
                 }
-                // Not requested, but only text or a number keeps the message valid.
+                // The member is not requested, but the message is only valid if it is text or a number.
                 FlatMember::Placeholder(Placeholder::Any) if first == b'"' => {
                     self.placeholder(cursor, Placeholder::Text(|_, _| true))?
                 }
@@ -174,7 +174,7 @@ impl<'t> TemplateBuilder<'t> {
                 }
                 FlatMember::Placeholder(Placeholder::Deleted) => return None,
                 FlatMember::Placeholder(_) if first == b'n' => cursor.skip().ok()?,
-                // With a value of another kind, the ordinary reader may take the field from another member.
+                // If the value has another kind, the ordinary reader may take the field from another member.
                 FlatMember::Placeholder(_) | FlatMember::Unclear => return None,
             }
         }
@@ -234,7 +234,7 @@ impl<'t> TemplateBuilder<'t> {
                 self.placeholder(cursor, placeholder)
             }
             Some(Placeholder::Any) => self.placeholder(cursor, Placeholder::Any),
-            // Null, or a value that the ordinary reader takes for null: part of the literal.
+            // Null, or a value that the ordinary reader treats as null, is part of the literal.
             Some(_) => cursor.skip().ok(),
             None if first == b'{' && depth > 0 && self.has_placeholders(path) => {
                 self.object(cursor, &format!("{path}."), depth - 1)
@@ -250,8 +250,8 @@ impl<'t> TemplateBuilder<'t> {
         }
     }
 
-    /// Returns whether all messages with these members are updates, if known before their rows are read: some producers
-    /// write a member for the changes in updates only.
+    /// Returns whether all messages with these members are updates, if that is known before their rows are read. Some
+    /// producers write a member for the changes only in updates.
     fn are_updates(&self, op: Op) -> Option<bool> {
         let position = |is_placeholder: fn(&Placeholder) -> bool| {
             self.segments
@@ -283,7 +283,7 @@ impl<'t> TemplateBuilder<'t> {
                 .any(|(member, _)| is_within(member))
     }
 
-    /// The path of a member within the wrapper, if it is in one.
+    /// Returns the path of a member within the wrapper, if it is in one.
     fn inner_path<'p>(&self, path: &'p str) -> &'p str {
         let within = self
             .spec
@@ -307,7 +307,7 @@ impl<'t> TemplateBuilder<'t> {
         Some(())
     }
 
-    /// Adds a placeholder of rows; the message's first row is the sample for the names.
+    /// Adds a placeholder of rows. The message's first row is the sample for the names.
     fn rows(&mut self, cursor: &mut Cursor<'t>, placeholder: Placeholder) -> Option<()> {
         cursor.peek();
         let start = cursor.at();
@@ -381,7 +381,7 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
     found
 }
 
-/// Names of a row.
+/// Returns the names of a row.
 fn names(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, NameId)>> {
     let mut names: Vec<(KeyLiteral, NameId)> = Vec::new();
     let mut cursor = Cursor::new(row, true);
@@ -399,7 +399,7 @@ fn names(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, 
     Some(names)
 }
 
-/// Plan of a row with these names.
+/// Returns the plan of a row with these names.
 #[allow(
     clippy::indexing_slicing,
     reason = "names know the columns of the plan's table"
@@ -415,7 +415,7 @@ fn row_plan(
     ids.iter()
         .filter_map(|id| events.keys.column(*id))
         .for_each(|column| columns[column] += 1);
-    // Two names for one column, or two spellings of one name, are left to the ordinary reader.
+    // The ordinary reader handles two names for one column, and two spellings of one name.
     if names.is_empty() || ids.len() < names.len() || columns.iter().any(|count| *count > 1) {
         return None;
     }

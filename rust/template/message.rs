@@ -1,4 +1,4 @@
-//! Reads one message with a template: row values go to the column builders, metadata to the source.
+//! Reading of a message with a template. Row values go to the column builders, metadata to the source.
 
 use std::borrow::Cow;
 
@@ -20,10 +20,10 @@ use crate::output::plan::Plan;
 use crate::output::row::{EnvelopeRef, OutputRow, Payloads};
 use crate::wire::json::same_values;
 
-/// The number of columns that a key of MySQL may have.
+/// Maximum number of columns in a MySQL key.
 const MAX_KEY_COLUMNS: usize = 16;
 
-/// The length of the words `INSERT`, `UPDATE` and `DELETE`.
+/// Length of the words `INSERT`, `UPDATE` and `DELETE`.
 const OP_LENGTH: usize = 6;
 
 /// Message that may match a template.
@@ -34,10 +34,10 @@ pub(crate) struct Incoming<'a> {
     pub key: Option<&'a [u8]>,
     /// Index in the input.
     pub index: usize,
-    /// The number of rows that it may have, by its bytes before it was expanded.
+    /// Maximum number of rows, by its bytes before expansion.
     pub max_rows: usize,
     pub lenient: bool,
-    /// True if its dialect is detected, not named by the user.
+    /// True if its dialect was detected, false if the user named it.
     pub is_detected: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Incoming<'a> {
 pub(super) struct Buffers {
     data: ImageRows,
     before: ImageRows,
-    /// Of the declared types, and of changes.
+    /// Seen keys of the declared types and of changes.
     seen: SeenKeys,
     /// Order of the declared types, if it differs from the template's.
     types: Vec<usize>,
@@ -91,7 +91,7 @@ impl<T> PerRow<T> {
         self.ends.push(self.values.len());
     }
 
-    /// The values of a row; none if the values of no row are recorded.
+    /// Returns the values of a row; empty if values are not recorded.
     #[allow(
         clippy::indexing_slicing,
         reason = "the values of all rows are recorded, or of none"
@@ -112,7 +112,7 @@ impl ImageRows {
         self.missing.clear();
     }
 
-    /// Ends a row; `None` if the message has more of them than it may.
+    /// Ends a row; `None` if the message has more rows than it may.
     fn end_row(&mut self, plan: &RowPlan, walked: WalkResult, requested: Requested) -> Option<()> {
         self.count += 1;
         self.are_complete &= walked.is_complete;
@@ -150,18 +150,18 @@ struct MessageReader<'r, 'p, 'a> {
     requested: Requested,
     /// The operation as read, or as predicted from the message's end.
     op: Option<Op>,
-    /// The operation that decided the rows' target images, once there are rows.
+    /// The operation that decided the rows' target images. Set once rows were read.
     routed_op: Option<Option<Op>>,
     source: &'r mut Source<'a>,
     /// True if a flat message's row is deleted.
     is_deleted: bool,
     has_data: bool,
-    /// Start of the changes that wait for the rows that they are merged onto.
+    /// Start of the deferred changes. They wait for the rows onto which they are merged.
     deferred: Option<usize>,
 }
 
 impl Template {
-    /// Reads a message and adds its rows, if it matches this template; if not, nothing has changed.
+    /// Reads a message and adds its rows, if it matches this template. Otherwise changes nothing.
     pub(super) fn read<'a>(
         &self,
         number: usize,
@@ -172,7 +172,7 @@ impl Template {
         buffers: &mut Buffers,
     ) -> Option<()> {
         let source = events.sources.len();
-        // Made in place, which `push` would copy.
+        // Create the source in place, because `push` would copy it.
         events.sources.resize_with(source + 1, Source::default);
         let starts = [
             batch.images[OUT_BEFORE].rows(),
@@ -261,7 +261,7 @@ impl Template {
         reader.checked_op()
     }
 
-    /// The number of rows that a message may have, apart from the texts that each of them repeats.
+    /// Returns the maximum number of rows of a message, without regard to the texts that each row repeats.
     #[inline]
     fn max_rows(&self, message: &Incoming<'_>, plan: &Plan, types: &DeclaredTypes) -> usize {
         if plan.budget.always_fits(message.text.len()) {
@@ -277,7 +277,7 @@ impl Template {
             .min(message.max_rows)
     }
 
-    /// The row change in the last bytes: `..."UPDATE"}`.
+    /// Returns the row operation in the last bytes: `..."UPDATE"}`.
     fn op_at_end(&self, text: &str) -> Option<Op> {
         let word = text.strip_suffix("\"}")?;
         (self.spec.op)(word.get(word.len().checked_sub(OP_LENGTH)?..)?)
@@ -293,7 +293,7 @@ impl Template {
         found.as_deref() == self.envelope.primary_key.as_deref()
     }
 
-    /// Compares the declared types, in any order: each exactly once.
+    /// Compares the declared types, each exactly once and in any order.
     fn match_types(
         &self,
         text: &str,
@@ -305,7 +305,7 @@ impl Template {
         if let Some(end) = exact.eat(text.as_bytes(), at) {
             return Some(end);
         }
-        // A type is part of its key's literal, so there is no value to skip.
+        // A type is part of its key's literal, so no value follows to skip.
         let walked = keys.walk(text.as_bytes(), at, seen, &mut |index| order.push(index))?;
         walked.is_complete.then_some(walked.end)
     }
@@ -359,7 +359,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 {
                     return None;
                 }
-                // At the end of the message it has been read.
+                // The operation at the end of the message was read before.
                 let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
                 let op = self
                     .op
@@ -428,7 +428,8 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
     }
 
-    /// The target images of rows before and after the change. The operation is unknown while some producers write it last.
+    /// Returns the target images of rows before and after the change. The operation may be unknown, because some
+    /// producers write it last.
     fn targets(&mut self) -> (usize, usize) {
         let op = *self.routed_op.get_or_insert(self.op);
         match (self.batch.plan.layout, op) {
@@ -440,7 +441,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }
     }
 
-    /// Reads rows after the change; of a delete, the deleted rows.
+    /// Reads rows after the change. A delete has its deleted rows here.
     fn after_rows(&mut self, at: usize) -> Option<usize> {
         let (_, target) = self.targets();
         let end = self.each_row(at, |reader, at| reader.full_row(at, target, true))?;
@@ -492,7 +493,8 @@ impl<'a> MessageReader<'_, '_, 'a> {
         Some(walked.end)
     }
 
-    /// Reads changes that come before the rows that they are merged onto. Full rows need no merge, as usual; others are deferred.
+    /// Reads changes that come before the rows onto which they are merged. Full rows, the usual case, need no merge.
+    /// Other rows are deferred.
     fn early_changes(&mut self, at: usize, target: usize) -> Option<usize> {
         let first = self.batch.image(target).rows();
         let end = self.each_row(at, |reader, at| reader.full_row(at, target, false));
@@ -519,7 +521,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         has_all_names.then_some(end)
     }
 
-    /// Reads a row of changes. The base image, whose rows are as many, has their other values.
+    /// Reads a row of changes. The base image has the same number of rows, and the other values of this row.
     fn merge_row(&mut self, at: usize, target: usize) -> Option<usize> {
         let MessageReader {
             template,
@@ -554,7 +556,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         }?;
         before.count += 1;
         before.spans.end_row();
-        // Only columns that the row after the change lacks too; that row has every name.
+        // Record only columns that the row after the change lacks too. That row has every name.
         if requested.missing {
             before
                 .missing
@@ -569,7 +571,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
     fn flat_row(&mut self) -> Option<()> {
         let op = match self.source.operation {
             _ if self.is_deleted => Op::Delete,
-            // Inserts and updates are indistinguishable.
+            // Inserts and updates are indistinguishable here.
             None => Op::Update,
             Some(_) => self.op?,
         };
@@ -656,7 +658,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
         Some(walked.end)
     }
 
-    /// The operation, if it is consistent with the rows and their target images.
+    /// Returns the operation, if it is consistent with the rows and their target images.
     fn checked_op(&mut self) -> Option<Op> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
         let op = self.op.filter(|_| {
@@ -669,7 +671,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
             Op::Update => data > 0 && (before == data || before == 0),
             _ => data > 0 && before == 0,
         };
-        // The ordinary reader decides on a column that only the changes have.
+        // The ordinary reader handles a column that only the changes have.
         let is_whole = before == 0
             || self.buffers.data.are_complete
             || self.template.spec.before == Before::Row;
@@ -684,7 +686,7 @@ impl<'a> MessageReader<'_, '_, 'a> {
     }
 }
 
-/// Message that matched a template.
+/// A message that matched a template.
 struct MatchedMessage<'r, 'a> {
     template: &'r Template,
     number: usize,
@@ -698,7 +700,7 @@ struct MatchedMessage<'r, 'a> {
 }
 
 impl MatchedMessage<'_, '_> {
-    /// Returns whether the rows are within the budget; if not, the ordinary reader makes the error.
+    /// Returns whether the rows are within the budget. If not, the ordinary reader creates the error.
     fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
         let (count, length, kept) = (
             self.buffers.count(),
@@ -736,7 +738,7 @@ impl MatchedMessage<'_, '_> {
         bytes <= plan.budget.bytes(length)
     }
 
-    /// Adds the rows, whose images have been appended.
+    /// Adds the rows. Their images are already appended.
     fn add(&self, batch: &mut Batch<'_>) -> Option<()> {
         let count = self.buffers.count();
         if !self.template.passes {
@@ -795,9 +797,9 @@ impl MatchedMessage<'_, '_> {
         Some(())
     }
 
-    /// Appends null images to the side that has none.
+    /// Appends null images to the side that lacks images.
     fn complete_images(&self, count: usize, batch: &mut Batch<'_>) {
-        // An update's operation was unknown when its rows before the change were read.
+        // The operation of an update was unknown when its rows before the change were read.
         if batch.plan.layout == Layout::Upsert && self.op == Op::Update {
             batch.images[OUT_BEFORE].truncate(self.starts[OUT_BEFORE]);
         }
@@ -842,7 +844,7 @@ impl MatchedMessage<'_, '_> {
             && (self.template.spec.before == Before::Changes || self.buffers.before.are_complete)
     }
 
-    /// The columns of a row whose values differ between the images, of those that both have.
+    /// Returns the columns of a row that both images have and whose values differ.
     fn changed(&self, row: usize) -> impl Iterator<Item = NameId> {
         let before = SpansByCell::new(self.buffers.before.spans.row(row));
         let after = self.buffers.data.spans.row(row).iter();
@@ -872,7 +874,7 @@ impl MatchedMessage<'_, '_> {
             .primary_key
             .as_deref()
             .unwrap_or_default();
-        // A key that MySQL does not allow: the ordinary reader looks its names up.
+        // MySQL does not allow such a key. The ordinary reader looks up its names.
         if key.len() > MAX_KEY_COLUMNS {
             return true;
         }
@@ -880,7 +882,7 @@ impl MatchedMessage<'_, '_> {
     }
 }
 
-/// The output rows of a change in a layout: word, and whether with the before and after image.
+/// Returns the output rows of a change in a layout: the word, and whether the row has the before and the after image.
 fn output_rows(
     op: Op,
     layout: Layout,

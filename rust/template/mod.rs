@@ -1,10 +1,12 @@
-//! Fast path for messages that resemble an earlier one: they are compared with a template instead of parsed.
+//! Fast path for messages that resemble an earlier one. It compares them with a template instead of parsing them.
 //!
-//! Messages of a table differ in their rows and a few members. A [`Template`] is one message that the ordinary reader has parsed,
-//! split into literals and placeholders. A message that matches the literals appends its row values directly to the column builders.
+//! Messages of a table differ in their rows and a few members. A [`Template`] is one message that the ordinary reader
+//! has parsed, split into literals and placeholders. If a message matches the literals, its row values go directly to
+//! the column builders.
 //!
-//! A template only accepts. Anything unexpected (another order, white space, an escape in a name, a value that its column rejects)
-//! rolls back the appended rows and falls back to the ordinary reader: errors and rare forms are handled in one place.
+//! A template only accepts messages. Anything unexpected (another order, white space, an escape in a name, a value that
+//! its column rejects) rolls back the appended rows and falls back to the ordinary reader. So one place handles errors
+//! and rare forms.
 
 mod cache;
 mod elements;
@@ -34,13 +36,13 @@ pub(crate) struct Template {
     is_flat: bool,
     /// Declared types, in any order: the whole block as one literal, and one literal per column.
     types: (Exact, row_image::ExpectedKeys<()>),
-    /// The operations' names that leave the message's dialect what it is, where it was detected by such a name.
+    /// Operation names that do not change the message's dialect, if such a name detected it.
     operations: Option<Box<[Box<str>]>>,
     /// Envelope without the source.
     pub envelope: TableEnvelope,
     /// True if the table is requested.
     passes: bool,
-    /// True if the messages are updates; only if the operation precedes the rows and updates have other members.
+    /// True if the messages are updates. Known only if the operation precedes the rows and updates have other members.
     are_updates: Option<bool>,
     /// True if the template has matched a message, and its number of failures.
     has_matched: bool,

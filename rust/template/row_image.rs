@@ -16,9 +16,9 @@ use crate::output::images::{Changes, Map, Table};
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
-/// Literal bytes that a message is compared with.
+/// Literal bytes to compare with a message.
 pub(super) struct Exact {
-    /// The first 16 bytes and the mask of those in use: one comparison instead of a call.
+    /// First 16 bytes and a mask of those in use: one comparison instead of a call.
     head: u8x16,
     mask: u8x16,
     bytes: Box<[u8]>,
@@ -44,14 +44,14 @@ impl Exact {
         self.eat_from::<0>(text, at)
     }
 
-    /// The same whatever the literal's first bytes are, one at most.
+    /// Returns the end of the literal, ignoring its first `FIRST` bytes, at most one.
     #[inline(always)]
     fn eat_from<const FIRST: usize>(&self, text: &[u8], at: usize) -> Option<usize> {
         let (rest, length) = (text.get(at..)?, self.bytes.len());
         let is_here = match rest.first_chunk::<16>() {
             Some(block) if !self.has_head(*block, FIRST) => false,
             Some(_) if length <= 16 => true,
-            // Two blocks that overlap.
+            // The two blocks overlap.
             Some(_) if length <= 32 => {
                 rest.get(..length)?.last_chunk::<16>() == self.bytes.last_chunk::<16>()
             }
@@ -60,7 +60,7 @@ impl Exact {
         is_here.then_some(at + length)
     }
 
-    /// Returns whether a block begins like the literal, but for its first bytes.
+    /// Returns whether a block begins like the literal, ignoring its `first` bytes.
     #[inline(always)]
     fn has_head(&self, block: [u8; 16], first: usize) -> bool {
         let same = (u8x16::new(block) & self.mask)
@@ -78,7 +78,7 @@ pub(super) struct KeyLiteral {
 }
 
 impl KeyLiteral {
-    /// `before` is the number of preceding keys; `key` has quotes and colon.
+    /// Returns a key literal. `before` is the number of preceding keys. `key` has quotes and colon.
     pub fn new(before: usize, key: &str, name_length: usize) -> Self {
         let separator = if before == 0 { b'{' } else { b',' };
         let bytes: Vec<u8> = std::iter::once(separator).chain(key.bytes()).collect();
@@ -88,7 +88,7 @@ impl KeyLiteral {
         }
     }
 
-    /// The raw name, with its escapes.
+    /// Returns the raw name, with its escapes.
     #[allow(
         clippy::indexing_slicing,
         reason = "the name is between separator, quotes and colon"
@@ -98,7 +98,7 @@ impl KeyLiteral {
     }
 }
 
-/// The slot of the name at the start of a text.
+/// Returns the slot of the name at the start of a text.
 #[inline(always)]
 fn slot(text: &[u8], seed: u64) -> usize {
     (hash(text, seed) >> 56) as usize
@@ -107,7 +107,7 @@ fn slot(text: &[u8], seed: u64) -> usize {
 /// Keys in their usual order, each with an associated item.
 pub(super) struct ExpectedKeys<T> {
     entries: Vec<Entry<T>>,
-    /// Index by the name's [`slot`] under the seed, and by the full name on collisions.
+    /// Index by the name's [`slot`] under the seed. Collisions use the full name.
     seed: u64,
     by_slot: Box<[u16; 256]>,
     by_name: HashMap<Box<[u8]>, usize>,
@@ -128,7 +128,7 @@ impl<T> ExpectedKeys<T> {
             .iter()
             .map(|entry| [entry.key.raw(), b"\"", &[0; 16]].concat())
             .collect();
-        // The first by which no names share a slot.
+        // Take the first seed under which no names share a slot.
         let is_free = |seed: &u64| {
             let mut taken = [false; 256];
             names.iter().all(|name| {
@@ -163,7 +163,7 @@ impl<T> ExpectedKeys<T> {
         self.entries.iter().map(|entry| &entry.item)
     }
 
-    /// The item of a key.
+    /// Returns the item of a key.
     #[allow(
         clippy::indexing_slicing,
         reason = "indices are those that a visitor of these keys got"
@@ -173,9 +173,10 @@ impl<T> ExpectedKeys<T> {
         &self.entries[index].item
     }
 
-    /// Finds the key behind the separator at `at`. Returns its index, its item and the start of its value.
+    /// Finds the key after the separator at `at`. Returns its index, its item and the start of its value.
     ///
-    /// The key that usually comes next is not tried first: in rows of changes it often does not come, which no branch predictor knows.
+    /// It does not try the usual next key first. In rows of changes that key is often absent, which branch predictors
+    /// cannot foresee.
     #[inline(always)]
     fn find(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
         let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 2..)?, self.seed))?);
@@ -187,7 +188,7 @@ impl<T> ExpectedKeys<T> {
         self.find_by_name(text, at)
     }
 
-    /// Finds a key whose slot another key has, or that is near the end of the message.
+    /// Finds a key that shares its slot with another key, or that is near the end of the message.
     #[inline(never)]
     fn find_by_name(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
         let index = *self.by_name.get(plain_string(text, at + 1)?.0)?;
@@ -255,7 +256,7 @@ impl<T> ExpectedKeys<T> {
 
 /// Visitor of an object's members.
 pub(super) trait Visitor<T> {
-    /// Reads the value at `at` of the key with this index and returns its end.
+    /// Reads the value at `at` of the key with this index. Returns the value's end.
     fn visit(&mut self, index: usize, item: &T, at: usize) -> Option<usize>;
 }
 
@@ -268,7 +269,7 @@ impl<T, F: FnMut(usize)> Visitor<T> for F {
     }
 }
 
-/// Visitor of a row, which records the spans of its values.
+/// Visitor of a row. It records the spans of the row's values.
 struct RowVisitor<'v, 'a, T> {
     plan: &'v RowPlan,
     env: &'v Env<'a>,
@@ -285,9 +286,9 @@ impl<T: Target> Visitor<Cell> for RowVisitor<'_, '_, T> {
     }
 }
 
-/// What the values of a row are appended to: functions that are always inlined, as closures would not be.
+/// Destination of the values of a row. Its functions are always inlined, which closures would not be.
 trait Target {
-    /// Appends the value at `at` and returns its end.
+    /// Appends the value at `at`. Returns its end.
     fn push(
         &mut self,
         plan: &RowPlan,
@@ -352,7 +353,8 @@ impl Target for Changes<'_> {
     }
 }
 
-/// A map, the number of its values, and whether they are in the usual order: then the names are appended at once at the end.
+/// A map, the number of its values, and whether they are in the usual order. In that order, all names are appended once
+/// at the end.
 impl Target for (&mut Map, usize, bool) {
     #[inline(always)]
     fn push(
@@ -379,7 +381,7 @@ impl Target for (&mut Map, usize, bool) {
     }
 }
 
-/// Appends the value at `at` to a map and returns its end.
+/// Appends the value at `at` to a map. Returns its end.
 #[inline]
 pub(super) fn push_value(at: usize, map: &mut Map, env: &Env<'_>) -> Option<usize> {
     let text = env.text.as_bytes();
@@ -401,7 +403,7 @@ pub(super) struct WalkResult {
     pub is_complete: bool,
 }
 
-/// Keys found in an object; only valid if it was incomplete or out of order.
+/// Keys found in an object. Only valid if the object was incomplete or out of order.
 #[derive(Default)]
 pub(super) struct SeenKeys(Vec<bool>);
 
@@ -412,7 +414,7 @@ impl SeenKeys {
         self.0.resize(length, false);
     }
 
-    /// Marks a key; false if it is a duplicate.
+    /// Marks a key; `false` if it is a duplicate.
     fn mark(&mut self, index: usize) -> bool {
         self.0
             .get_mut(index)
@@ -431,21 +433,21 @@ pub(super) struct RowPlan {
     names: (Vec<u8>, Vec<usize>),
     /// Requested columns that the rows never have.
     pub absent: Vec<usize>,
-    /// True if only the ordinary reader reads objects, which may be unions' values in Avro's JSON.
+    /// True if only the ordinary reader reads objects, because they may be values of unions in Avro's JSON.
     may_have_unions: bool,
 }
 
 /// Column of a row image.
 pub(super) struct Cell {
     pub id: NameId,
-    /// Unescaped and unquoted.
+    /// Name without escapes and quotes.
     pub name: Box<str>,
-    /// Of its requested column.
+    /// Converter of its requested column.
     pub converter: Option<Converter>,
 }
 
 impl Cell {
-    /// Index of its requested column.
+    /// Returns the index of its requested column.
     pub fn column(&self) -> Option<usize> {
         self.converter.as_ref().map(|converter| converter.column)
     }
@@ -496,10 +498,10 @@ pub(super) struct Span {
     pub end: usize,
 }
 
-/// The spans that are recorded, if any.
+/// The recorded spans, if any.
 pub(super) type Spans<'s> = Option<&'s mut Vec<Span>>;
 
-/// The spans of a row by cell: nearly always in the order of the cells already.
+/// The spans of a row by cell. They are nearly always in the order of the cells already.
 pub(super) struct SpansByCell<'s>(Cow<'s, [Span]>);
 
 impl<'s> SpansByCell<'s> {
@@ -531,7 +533,7 @@ impl RowPlan {
             names.0.extend_from_slice(cell.name.as_bytes());
             names.1.push(names.0.len());
         }
-        // Whether an object is JSON depends on what the ordinary reader knows of the whole message.
+        // Only the ordinary reader knows the whole message, and so whether an object is JSON.
         let may_have_unions =
             envelope.quirks.format == ValueFormat::Connect && envelope.types.is_none();
         RowPlan {
@@ -557,7 +559,8 @@ impl RowPlan {
         columns: &mut [Box<dyn ColumnBuilder>],
         env: &Env<'_>,
     ) -> Option<usize> {
-        // An index out of range would cost an instruction for each value. A column that lacks a value fails when the batch is finished.
+        // An index out of range would cost an instruction for each value. A column that lacks a value fails when the
+        // batch is finished.
         debug_assert!(cell.column().is_none_or(|column| column < columns.len()));
         let target = cell
             .converter
@@ -572,7 +575,7 @@ impl RowPlan {
         read.or_else(|| self.append_fallback(converter, column.as_mut(), at, env))
     }
 
-    /// Fallback for a value that the fast path does not accept.
+    /// Fallback for a value that the fast path rejects.
     #[inline(never)]
     fn append_fallback(
         &self,
@@ -647,7 +650,7 @@ impl RowPlan {
         Some(walked)
     }
 
-    /// The requested columns that a row lacks.
+    /// Returns the requested columns that a row lacks.
     pub fn missing_columns<'s>(
         &'s self,
         walked: WalkResult,
@@ -664,7 +667,7 @@ impl RowPlan {
         self.absent.iter().copied().chain(unseen)
     }
 
-    /// Appends a partial row: the missing values are those of the same row of the base.
+    /// Appends a partial row. Missing values come from the same row of the base.
     pub fn merge(
         &self,
         at: usize,
@@ -679,7 +682,7 @@ impl RowPlan {
         Some(walked)
     }
 
-    /// Appends a partial row to a map: the values of the after image, replaced by those of the partial row.
+    /// Appends a partial row to a map: the values of the after image, with the partial row's values in their place.
     pub fn merge_map(
         &self,
         at: usize,

@@ -1,4 +1,4 @@
-//! Strings and integers parsed, and names hashed, at a position of a message, without a cursor.
+//! Parsing of strings and integers, and hashing of names, at a position of a message, without a cursor.
 
 use crate::mysql::number::{AROUND_START, integer_prefix, usual_integer, window_at};
 use crate::wire::json;
@@ -33,12 +33,13 @@ pub(super) fn plain_text(text: &str, at: usize) -> Option<(&str, usize)> {
 /// Reads the JSON integer at `at`. Returns it with its end.
 #[inline(always)]
 pub(super) fn integer(text: &[u8], at: usize) -> Option<(i64, usize)> {
-    // As many bytes as [`usual_integer`] reads, so that few integers are too near the message's end.
+    // Take only the bytes that [`usual_integer`] reads, so that few integers are too near the message's end.
     let around = at
         .checked_sub(AROUND_START)
         .and_then(|start| text.get(start..)?.first_chunk::<34>());
     match around.and_then(|around| Some((around[AROUND_START], usual_integer(around)?))) {
-        // JSON forbids leading zeros. The literal after the placeholder is compared next, so a fraction cannot follow.
+        // JSON forbids leading zeros. A fraction cannot follow, because the next comparison is with the literal after
+        // the placeholder.
         Some((first, (number, length))) if first > b'0' || length == 1 => {
             Some((number, at + length))
         }
@@ -59,12 +60,12 @@ fn integer_fallback(text: &[u8], at: usize) -> Option<(i64, usize)> {
 /// Hashes the bytes before the first quote, in blocks of 16.
 #[inline(always)]
 pub(super) fn hash(name: &[u8], mut hash: u64) -> u64 {
-    /// Names that share their first 64 bytes share a hash.
+    /// Names whose first 64 bytes are equal have the same hash.
     const MAX_BLOCKS: usize = 4;
     let (blocks, _) = name.as_chunks::<16>();
     for block in blocks.iter().take(MAX_BLOCKS) {
         let special = json::special_in(block);
-        // Shifts out the quote and what follows it.
+        // Shift out the quote and the bytes after it.
         let lanes =
             u128::from_le_bytes(*block).unbounded_shl(128 - 8 * special.trailing_zeros().min(16));
         hash = (hash ^ lanes as u64)
