@@ -75,8 +75,8 @@ fn is_written_as_text(value: &Value<'_>) -> bool {
     !matches!(value, Value::Bytes(_) | Value::Unread(_))
 }
 
-/// Splits what MySQL stores of a geometry into its SRID and its WKB. The WKB begins with its byte order and its type, which no WKT has
-/// there: producers write the one or the other.
+/// Splits MySQL's storage form of a geometry into its SRID and its WKB. Producers write this form or WKT. The WKB
+/// begins with its byte order and its type, which do not occur in WKT at this place.
 fn stored_geometry<'b>(
     stored: &'b [u8],
     value: &Value<'_>,
@@ -157,13 +157,13 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
     }
 }
 
-/// Returns whether a column has text or digits, which are not encoded as bytes are.
+/// Returns whether a column has text or digits. Their encoding differs from the encoding of bytes.
 fn has_characters(declared: Option<&DeclaredType>) -> bool {
     use TypeFamily::{Binary, Blob, Geometry, Unknown};
     declared.is_some_and(|declared| !matches!(declared.family, Binary | Blob | Geometry | Unknown))
 }
 
-/// Restores the trailing zero bytes of a `binary(n)`, which producers strip. Without a length it is `binary(1)`.
+/// Restores the trailing zero bytes of a `binary(n)`, which producers strip. A type without a length is `binary(1)`.
 fn pad_binary(context: &Context, out: &mut Vec<u8>) {
     let default = usize::from(context.declares_lengths);
     let declared = context
@@ -173,7 +173,7 @@ fn pad_binary(context: &Context, out: &mut Vec<u8>) {
     out.resize(out.len().max(length.min(u8::MAX.into())), 0);
 }
 
-/// Bytes of a `bit(n)`, big-endian.
+/// Returns the bytes of a `bit(n)`, big-endian.
 fn bit_bytes(
     value: &Value<'_>,
     text: &str,
@@ -203,7 +203,7 @@ fn bit_bytes(
     Ok(())
 }
 
-/// Bytes of text whose characters U+0000 to U+00FF are the bytes.
+/// Appends the bytes of text whose characters U+0000 to U+00FF are the bytes.
 fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
     if text.is_ascii() {
         out.extend_from_slice(text.as_bytes());

@@ -22,7 +22,7 @@ fn boolean(text: &str) -> Result<bool, ParseError> {
     match text {
         "1" | "true" => Ok(true),
         "0" | "false" => Ok(false),
-        // A tinyint(1) may hold 2 or -128, which is neither.
+        // A tinyint(1) may hold 2 or -128, which is neither true nor false.
         other => match integer(other) {
             Ok(0) => Ok(false),
             Ok(1) => Ok(true),

@@ -19,7 +19,7 @@ use crate::mysql::number::Window;
 use crate::mysql::short_text::ShortText;
 use crate::wire::{escape, json};
 
-/// Values, offsets and nulls of a string or binary array. Unlike Arrow's builders, it can be truncated and read.
+/// Values, offsets and nulls of a string or binary array. Unlike Arrow's builders, it supports truncating and reading.
 pub(crate) struct Bytes<O: OffsetSizeTrait> {
     bytes: Vec<u8>,
     /// Offset buffer: 0, then the end of each value.
@@ -38,7 +38,7 @@ impl<O: OffsetSizeTrait> Default for Bytes<O> {
 }
 
 impl<O: OffsetSizeTrait> Bytes<O> {
-    /// Maximum bytes that the offset type can address.
+    /// Maximum number of bytes that the offset type can address.
     const LIMIT: usize = if O::IS_LARGE {
         usize::MAX >> 1
     } else {
@@ -66,7 +66,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
-    /// Appends consecutive values at once; `ends` are their ends in `values`.
+    /// Appends consecutive values at once. `ends` are their ends in `values`.
     pub fn push_all(&mut self, values: &[u8], ends: &[usize]) -> Result<()> {
         self.check_capacity(values.len())?;
         let start = self.bytes.len();
@@ -87,10 +87,11 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
-    /// Appends the JSON string whose first character is at `at`, if it has no escapes. Returns the position of its closing quote.
+    /// Appends the JSON string whose first character is at `at`, if it has no escapes. Returns the position of its
+    /// closing quote.
     ///
-    /// Copies the first block before the string's length is known: a fixed-length copy is two instructions, and most strings are
-    /// short.
+    /// Copies the first block before the string's length is known. Most strings are short, and a fixed-length copy is
+    /// two instructions.
     #[inline]
     pub fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         let Some(block) = text.get(at..)?.first_chunk::<32>() else {
@@ -127,7 +128,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         Ok(())
     }
 
-    /// Reads a string that does not end before `from`, or is near the end of the text.
+    /// Reads a string that does not end before `from`, or that is near the end of the text.
     #[inline(never)]
     fn read_long(&mut self, text: &[u8], at: usize, from: usize) -> Option<usize> {
         let end = json::special(text, from);
@@ -194,7 +195,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.nulls.truncate(rows);
     }
 
-    /// Copies these values and the overlay's values of the base, each to its row.
+    /// Copies these values and the base's values in the overlay, each to its row.
     #[allow(
         clippy::indexing_slicing,
         reason = "rows of an overlay are rows of its arrays"
@@ -226,7 +227,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         with_nulls(Arc::new(merged.finish()), overlay.nulls(&self.nulls))
     }
 
-    /// Puts empty values between these values, so that each is in its row.
+    /// Inserts empty values between these values, so that each value is in its row.
     fn spread(&mut self, overlay: &Overlay<'_>) {
         let mut offsets = Vec::with_capacity(overlay.len() + 1);
         for (row, start) in overlay.own_rows.iter().zip(&self.offsets) {
@@ -238,7 +239,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     /// Finishes a string array, null where the parent struct is null.
     pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        // An all-null array needs no UTF-8 validation: many envelope columns belong to other producers.
+        // An all-null array needs no UTF-8 validation. Many envelope columns belong to other producers.
         if self.nulls.all_null(self.len()) {
             let rows = std::mem::take(self).len();
             return Ok(Arc::new(GenericStringArray::<O>::new_null(rows)));
@@ -252,10 +253,10 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         &mut self,
         overlay: &Overlay<'_>,
     ) -> Result<ArrayRef, ArrowError> {
-        // Values that are all these need no copy, if Arrow is quick to check them.
+        // If all values are these, they need no copy, provided that Arrow checks them quickly.
         let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes, self.len());
         match overlay.base.as_bytes_opt::<T>().filter(|_| !keeps_values) {
-            // Arrow's own kernel does not append value by value, but visits null rows too.
+            // Arrow's own kernel does not append value by value, but it also visits null rows.
             Some(_) if overlay.is_dense() => {
                 let nulls = self.nulls.finish(self.len());
                 overlay.interleave(self.array::<T>(nulls)?)
@@ -284,19 +285,19 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     }
 }
 
-/// Types of arrays that are made of bytes and offsets.
+/// Types of arrays with bytes and offsets.
 pub(crate) trait FromBytes: ByteArrayType + Sized {
-    /// All values as one; `None` if they are to be text and are none.
+    /// Returns all values as one; `None` if they must be text but are not.
     fn whole(bytes: &[u8]) -> Option<&Self::Native>;
 
-    /// Returns whether Arrow's own check of an array of so many values costs less than to append each: of text that is
-    /// ASCII, or short.
+    /// Returns whether Arrow's own check of an array of `count` values costs less than appending each value. It does
+    /// for ASCII text and for short text.
     fn has_quick_check(bytes: &[u8], count: usize) -> bool;
 
-    /// A value of these.
+    /// Returns a value within the whole.
     fn part(whole: &Self::Native, range: Range<usize>) -> Option<&Self::Native>;
 
-    /// Values without a quick check are checked here, and given to Arrow's builder, which takes text.
+    /// Returns the array. Checks values without a quick check here, and then passes them to Arrow's builder as text.
     fn array(
         bytes: Vec<u8>,
         offsets: Vec<Self::Offset>,
@@ -348,10 +349,10 @@ impl<O: OffsetSizeTrait> FromBytes for GenericStringType<O> {
     }
 }
 
-/// Mean length of texts below which Arrow's check costs less than to append each: some 100 instructions.
+/// Mean length of texts below which Arrow's check costs less than appending each text: some 100 instructions.
 const SHORT: usize = 48;
 
-/// The array with more nulls.
+/// Returns the array with more nulls.
 fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
     nulls.map_or(Ok(array.clone()), |nulls| {
         nullif(&array, &BooleanArray::new(!nulls.inner(), None))
@@ -395,7 +396,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_an_error() {
-        // A character in two values, and one that is broken.
+        // A character split between two values, and a broken character.
         for values in [[&b"\xC3"[..], &b"\xA4"[..]], [b"a\xFF", b"b"]] {
             let mut bytes = Bytes::<i32>::default();
             values.iter().for_each(|value| bytes.push(value).unwrap());

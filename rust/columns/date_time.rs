@@ -16,10 +16,10 @@ use crate::mysql::zone::Zone;
 use crate::value::Value;
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
-/// The length of `2021-01-31`.
+/// Length of `2021-01-31`.
 const DATE_LENGTH: usize = 10;
 
-/// Applies `native` to a value of a date or time type, or `text` to the text of any other.
+/// Applies `native` to a value of a date or time type, and `text` to the text of any other value.
 fn temporal<N>(
     value: &Value<'_>,
     target: &DataType,
@@ -61,7 +61,7 @@ fn zero_date_value<N>(zero_date: ZeroDate) -> Result<Option<N>, ParseError> {
     }
 }
 
-/// Days since the epoch. Rejects a time of day other than midnight, which would be lost.
+/// Returns days since the epoch. Rejects a time of day other than midnight, which would be lost.
 #[inline(always)]
 fn days(parsed: &DateTimeText) -> Result<i32, ParseError> {
     let days = parsed.days()?;
@@ -129,7 +129,7 @@ impl Convert<Date32Type> for Dates {
     }
 }
 
-/// Creates a builder of timestamps: instants if `zone` is given, else local date-times.
+/// Creates a builder of timestamps: instants if `zone` is given, otherwise local date-times.
 pub(super) fn timestamps<T: ArrowTimestampType>(
     zone: Option<Arc<str>>,
     options: &ValueOptions,
@@ -190,7 +190,7 @@ impl Timestamps {
         units::<T>(seconds_of(parsed, zone, self.is_instant)?, parsed.nanos)
     }
 
-    /// The value of the usual text, and its length.
+    /// Returns the value of text in the usual form, and its length.
     #[inline(always)]
     fn usual_value<T: ArrowTimestampType>(&self, window: &Window) -> Option<(i64, usize)> {
         let usual = UsualDateTime::prefix(window)?;
@@ -202,7 +202,7 @@ impl Timestamps {
         Some((units, usual.length))
     }
 
-    /// The zone of an instant's text, if the message names it.
+    /// Returns the zone of an instant's text, if the message names it.
     fn named_zone(&self, value: &Value<'_>) -> Result<Option<Zone>> {
         match value {
             Value::Zoned(zoned) if self.is_instant => match Zone::parse(zoned.zone) {
@@ -238,7 +238,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 
     #[inline(always)]
     fn prefix(&self, window: &Window) -> Option<(i64, usize)> {
-        // A zero date is none of the calendar.
+        // A zero date is not in the calendar.
         let (parsed, length) = DateTimeText::prefix(window).ok()?;
         Some((
             self.parsed_units::<T>(&parsed, &self.default_zone).ok()?,
@@ -246,7 +246,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
         ))
     }
 
-    /// Text that needs no look at a zone's rules.
+    /// Returns the value of text that does not depend on a zone's rules.
     #[inline(always)]
     fn usual_prefix(&self, around: &Around) -> Option<(i64, usize)> {
         self.usual_value::<T>(text_of(around))
@@ -296,7 +296,7 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
     }
 }
 
-/// Adds to the fault of a local time that a change of the clock skips or repeats, and what decides.
+/// Adds to a fault the clock change that skips or repeats its local time, and the setting that resolves it.
 #[cold]
 fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> Fault {
     let of_text = |text: &str| {
@@ -322,7 +322,7 @@ fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> 
     }
 }
 
-/// Seconds since the epoch of an instant, or of a local date-time.
+/// Returns the seconds since the epoch of an instant, or of a local date-time.
 #[inline(always)]
 fn seconds_of(parsed: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i64, ParseError> {
     let local = parsed.seconds()?;
@@ -334,7 +334,8 @@ fn seconds_of(parsed: &DateTimeText, zone: &Zone, is_instant: bool) -> Result<i6
     }
 }
 
-/// Creates a builder of TIMEs: durations of any length, times of day within a day. A unit is `micros / per_micro` microseconds.
+/// Creates a builder of TIMEs: durations of any length, or times of day within a day. A unit is `micros / per_micro`
+/// microseconds.
 pub(super) fn times<T>(micros: i64, per_micro: i64) -> Box<dyn ColumnBuilder>
 where
     T: ArrowPrimitiveType<Native = i64>,

@@ -1,8 +1,8 @@
 //! Conversion of values to Arrow arrays: one small file per family of Arrow types.
 //!
-//! A [`ColumnBuilder`] has two inputs: the fast path parses JSON text in place, [`ColumnBuilder::append`] takes a parsed value.
-//! Both share their conversions. Values can be truncated, because a row may be appended before its message is known to
-//! be valid.
+//! A [`ColumnBuilder`] has two inputs: the fast path parses JSON text in place, [`ColumnBuilder::append`] takes a
+//! parsed value. Both share their conversions. A builder can truncate its values, because a row may be appended before
+//! its message is known to be valid.
 
 mod binary;
 mod boolean;
@@ -37,7 +37,7 @@ pub(crate) use nulls::Nulls;
 pub(crate) use offsets::Offsets;
 pub(crate) use overlay::{Overlay, interleave_arrays};
 
-/// Policy for zero dates where the column type cannot hold them.
+/// Policy for zero dates in column types that cannot hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ZeroDate {
     Null,
@@ -52,26 +52,26 @@ pub(crate) struct ValueOptions {
     pub zero_date: ZeroDate,
     /// Members of this column's enum or set, for messages that do not declare them.
     pub labels: Arc<[String]>,
-    /// This column's type by the user, which outranks what messages declare.
+    /// The user's type of this column. It takes precedence over the types that messages declare.
     pub declared: Option<Arc<DeclaredType>>,
-    /// How bytes are written as text, if the user says so.
+    /// Encoding of bytes as text, if the user gives it.
     pub binary: Option<BinaryText>,
 }
 
-/// What the conversion of a column's values depends on, in rows with one declaration.
+/// Information that the conversion of a column's values depends on, in rows with one declaration.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// The type of the column that the message declares.
+    /// The message's type of the column.
     pub by_message: Option<Arc<DeclaredType>>,
-    /// Its type by the user.
+    /// The user's type of the column.
     pub by_user: Option<Arc<DeclaredType>>,
-    /// Members of an enum or set, by the user.
+    /// The user's labels of an enum or set.
     labels: Arc<[String]>,
-    /// How bytes are written as text, if the user says so.
+    /// Encoding of bytes as text, if the user gives it.
     binary: Option<BinaryText>,
     format: ValueFormat,
-    /// True if a declared type without a length really has none, as in DDL. Some producers omit all lengths, and single
-    /// messages cannot prove it.
+    /// True if a declared type without a length really has no length, like in DDL. Some producers omit all lengths, and
+    /// a single message cannot prove it.
     declares_lengths: bool,
 }
 
@@ -96,7 +96,7 @@ impl Context {
         }
     }
 
-    /// The type of the column: by the user, else by the message.
+    /// Returns the type of the column: the user's, otherwise the message's.
     #[inline]
     fn declared(&self) -> Option<&DeclaredType> {
         self.by_user.as_deref().or(self.by_message.as_deref())
@@ -107,7 +107,7 @@ impl Context {
             .is_some_and(|declared| matches!(declared.family, TypeFamily::Enum | TypeFamily::Set))
     }
 
-    /// The labels that the user configured, else those that the message declares.
+    /// Returns the user's labels, otherwise the labels that the message declares.
     fn labels(&self) -> &[String] {
         if self.labels.is_empty() {
             self.declared().map_or(&[], |declared| &declared.labels)
@@ -116,8 +116,7 @@ impl Context {
         }
     }
 
-    /// Returns whether what the fast path of a column of this type accepts is converted alike by
-    /// [`ColumnBuilder::append`].
+    /// Returns whether the fast path of a column of this type converts values like [`ColumnBuilder::append`].
     pub fn has_fast_path(&self, data_type: &DataType) -> bool {
         // Maxwell writes JSON texts without their quotes, and decimals with exponents.
         let is_maxwells = |family| {
@@ -134,7 +133,7 @@ impl Context {
         }
     }
 
-    /// How bytes are written as text: by the user, else by the dialect. `None`: each character is a byte.
+    /// Returns the encoding of bytes as text: the user's, otherwise the dialect's. `None` if each character is a byte.
     pub fn binary_text(&self) -> Option<BinaryText> {
         match self.format {
             ValueFormat::Text | ValueFormat::TextAndLabels => self.binary,
@@ -142,19 +141,19 @@ impl Context {
                 self.binary.or(Some(BinaryText::Base64))
             }
             ValueFormat::Hex => self.binary.or(Some(BinaryText::Hex)),
-            // Text that is left was not bytes.
+            // The remaining text was not bytes.
             ValueFormat::Connect | ValueFormat::Typed | ValueFormat::BytesAndNumbers => None,
         }
     }
 
-    /// Returns whether text that is read as base64 may as well be the number of a `bit`, and neither the type nor the
-    /// user tells.
+    /// Returns whether text that is read as base64 may also be the number of a `bit`, and neither the type nor the user
+    /// tells.
     pub fn may_be_bits(&self, text: &str) -> bool {
         let is_told = self.declared().is_some() || self.binary.is_some();
         self.format == ValueFormat::Base64AndNumbers && !is_told && text.parse::<u64>().is_ok()
     }
 
-    /// Returns whether an enum or set value is a label even if it looks like a number: only some producers write
+    /// Returns whether an enum or set value is a label even if it looks like a number. Only some producers write
     /// numbers as text.
     pub fn is_label(&self, value: &Value<'_>) -> bool {
         match self.format {
@@ -163,7 +162,7 @@ impl Context {
         }
     }
 
-    /// Returns whether the text is a label of the column, or several of a set.
+    /// Returns whether the text is a label of the column, or several labels of a set.
     fn names_labels(&self, value: &Value<'_>) -> bool {
         let is_label = |text: &str| self.labels().iter().any(|label| label == text);
         value
@@ -171,7 +170,7 @@ impl Context {
             .is_ok_and(|text| is_label(&text) || text.split(',').all(is_label))
     }
 
-    /// Context of a nested value: its type is not known, nor that it names labels.
+    /// Returns the context of a nested value. Its type is unknown, and it may not be a label.
     fn inner(&self) -> Context {
         let format = if self.format == ValueFormat::TextAndLabels {
             ValueFormat::Text
@@ -188,7 +187,8 @@ impl Context {
     }
 }
 
-/// The bytes that a value of a type takes at least: nested and variable-length values only their offsets.
+/// Returns the minimum number of bytes of a value of a type. Nested and variable-length values count only their
+/// offsets.
 pub(crate) fn fixed_bytes(data_type: &DataType) -> usize {
     match data_type {
         DataType::Null => 0,
@@ -208,7 +208,7 @@ pub(crate) fn fixed_bytes(data_type: &DataType) -> usize {
 pub(crate) struct Forecast {
     /// Expected additional values as a multiple of the current ones.
     pub growth: f64,
-    /// Maximum bytes that a column reserves: the messages so far may not be representative.
+    /// Maximum number of bytes that a column reserves, because the messages so far may not be representative.
     pub max_bytes: usize,
 }
 
@@ -218,7 +218,7 @@ impl Forecast {
         values.reserve(self.additional(values.len(), size_of::<T>()));
     }
 
-    /// Additional values of `size` bytes to expect after `count` of them.
+    /// Returns the expected number of additional values of `size` bytes after `count` values.
     pub fn additional(self, count: usize, size: usize) -> usize {
         ((count as f64 * self.growth) as usize).min(self.max_bytes / size.max(1))
     }
@@ -226,32 +226,33 @@ impl Forecast {
 
 /// Array builder of one column.
 pub(crate) trait ColumnBuilder: Send {
-    /// Fast path: parses the JSON value at `at` and appends it. Returns its end; on `None` the column is unchanged, as always where
-    /// JSON has no raw values of the type. Requires [`Context::has_fast_path`].
+    /// Fast path: parses the JSON value at `at` and appends it. Returns its end. On `None`, the column is unchanged;
+    /// types without raw values in JSON always return `None`. Requires [`Context::has_fast_path`].
     fn read(&mut self, _text: &[u8], _at: usize) -> Option<usize> {
         None
     }
 
-    /// Fast path for text without escapes, known to be UTF-8. Returns false if it does not apply; the column is then unchanged.
-    /// Requires [`Context::has_fast_path`].
+    /// Fast path for text without escapes, known to be UTF-8. Returns false if it does not apply, and leaves the column
+    /// unchanged. Requires [`Context::has_fast_path`].
     fn push_plain(&mut self, _: &[u8]) -> bool {
         false
     }
 
-    /// The same for short text with what is around it.
+    /// Fast path for short text with the bytes around it, otherwise like [`ColumnBuilder::push_plain`].
     fn push_short(&mut self, text: ShortText<'_>) -> bool {
         self.push_plain(text.bytes())
     }
 
-    /// Appends a date or time that needs no conversion. Returns false if it is none; the column is then unchanged.
+    /// Appends a date or time that needs no conversion. Returns false for any other value, and leaves the column
+    /// unchanged.
     fn push_native(&mut self, _: &Value<'_>) -> bool {
         false
     }
 
-    /// Appends a value that is not null; on error appends nothing and returns the reason.
+    /// Appends a value that is not null. On error, appends nothing and returns the reason.
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()>;
 
-    /// Appends one value; on error appends null and returns the reason.
+    /// Appends one value. On error, appends null and returns the reason.
     #[inline]
     fn append(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         if value.is_null() {
@@ -265,7 +266,7 @@ pub(crate) trait ColumnBuilder: Send {
     /// Appends `count` nulls.
     fn push_nulls(&mut self, count: usize);
 
-    /// Appends placeholders for `count` rows whose parent struct is null, which [`ColumnBuilder::finish`] masks.
+    /// Appends placeholders for `count` rows whose parent struct is null. [`ColumnBuilder::finish`] masks them.
     fn pad(&mut self, count: usize) {
         self.push_nulls(count);
     }
@@ -279,7 +280,7 @@ pub(crate) trait ColumnBuilder: Send {
     /// Returns the bytes of the appended values.
     fn bytes(&self) -> usize;
 
-    /// How many values of some rows were zero dates and became null.
+    /// Returns the number of values in these rows that were zero dates and became null.
     fn zero_dates(&self, _: Range<usize>) -> usize {
         0
     }
@@ -287,13 +288,13 @@ pub(crate) trait ColumnBuilder: Send {
     /// Finishes the array. Rows where the `parent` struct is null are null too.
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError>;
 
-    /// Finishes the array of rows that are copied from another array but where this column has a value.
+    /// Finishes the array. Rows in which this column has no value are copied from another array.
     fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
         overlay.interleave(self.finish(None)?)
     }
 }
 
-/// Creates the builder of a type; the error lists the supported types.
+/// Creates the builder of a type. The error lists the supported types.
 pub(crate) fn make_builder(
     data_type: &DataType,
     options: &ValueOptions,
@@ -361,7 +362,7 @@ pub(crate) fn make_builder(
 const ALLOWED: &str = "allowed are bool, int8-int64, uint8-uint64, float32, float64, decimal128, decimal256, string, large_string, \
     binary, large_binary, date32, timestamp, duration, time64, and list, map, struct of these";
 
-/// A type's name in Spark, or in Arrow where Spark has none.
+/// Returns a type's name in Spark, or in Arrow if Spark has no name for it.
 pub(crate) fn spell(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "boolean".into(),
@@ -397,7 +398,7 @@ pub(crate) fn spell(data_type: &DataType) -> String {
     }
 }
 
-/// `a` or `an`, by the first letter.
+/// Returns `a` or `an`, by the first letter.
 fn article(name: &str) -> &'static str {
     if name.starts_with(['a', 'e', 'i', 'o', 'u']) {
         "an"
@@ -406,7 +407,7 @@ fn article(name: &str) -> &'static str {
     }
 }
 
-/// The fault of a value that does not convert to the `target` type.
+/// Returns the fault of a value that does not convert to the `target` type.
 #[cold]
 pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &str) -> Fault {
     let shown = match value {
@@ -433,7 +434,7 @@ fn is_text(value: &Value<'_>) -> bool {
     matches!(value, Value::Text(_) | Value::Escaped(_))
 }
 
-/// Applies `convert` to a value's text; objects, arrays and booleans have none.
+/// Applies `convert` to a value's text. Objects, arrays and booleans have no text.
 #[inline(always)]
 fn scalar<T>(
     value: &Value<'_>,

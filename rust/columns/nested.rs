@@ -1,6 +1,7 @@
 //! Builders of arrays, maps and structs from JSON columns.
 //!
-//! A JSON value is parsed completely before any of it is appended, so that child lengths always match the parent's offsets.
+//! A JSON value is parsed completely before any part of it is appended. So child lengths always match the parent's
+//! offsets.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,8 +21,8 @@ use crate::mysql::number::ParseError;
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
-/// Parses the JSON text of a value. Broken JSON or another shape is a type error of the value, whose byte positions are not the
-/// message's.
+/// Parses the JSON text of a value. Broken JSON or another form is a type error of the value. Its byte positions are
+/// not offsets in the message.
 fn with_json<T>(
     value: &Value<'_>,
     target: &str,
@@ -31,7 +32,7 @@ fn with_json<T>(
         return Err(conversion_fault(value, ParseError::Type, target));
     };
     let text = value.text()?;
-    // Validates the whole text before any of it is appended.
+    // Validate the whole text before any part of it is appended.
     let mut check = Cursor::new(&text, false);
     let checked = check.skip().and_then(|()| {
         if check.peek().is_none() {
@@ -52,7 +53,7 @@ fn with_json<T>(
         })
 }
 
-/// Appends values to a child; returns the first conversion error.
+/// Appends values to a child. Returns the first conversion error.
 fn append_all<'v, 'a: 'v>(
     child: &mut dyn ColumnBuilder,
     values: impl Iterator<Item = &'v Value<'a>>,
@@ -65,7 +66,7 @@ fn append_all<'v, 'a: 'v>(
         .unwrap_or(Ok(()))
 }
 
-/// The number of elements with those of another row, unless it overflows.
+/// Returns the number of elements including another row's, unless it overflows.
 fn next_end(offsets: &Offsets, length: usize) -> Result<usize> {
     let end = offsets
         .end()
@@ -91,7 +92,7 @@ impl Lists {
     }
 }
 
-/// The elements of a JSON array.
+/// Returns the elements of a JSON array.
 pub(super) fn elements<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
     let mut values = Vec::new();
     let mut elements = cursor.array()?;
@@ -141,7 +142,7 @@ impl ColumnBuilder for Lists {
     }
 }
 
-/// Builder of structs from JSON objects, by field name: missing members are null, others are ignored.
+/// Builder of structs from JSON objects, by field name. Missing members are null, and other members are ignored.
 pub(super) struct Structs {
     fields: Fields,
     children: Vec<Box<dyn ColumnBuilder>>,

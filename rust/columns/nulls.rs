@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 
-/// Runs of null rows: most columns have few, and a valid row costs nothing.
+/// Runs of null rows. Most columns have few runs, and a valid row costs nothing.
 #[derive(Default)]
 pub(crate) struct Nulls {
     runs: Vec<Range<usize>>,
 }
 
 impl Nulls {
-    /// Appends `count` nulls; `row` is the column's length.
+    /// Appends `count` nulls. `row` is the column's length.
     #[inline]
     pub fn push(&mut self, row: usize, count: usize) {
         match self.runs.last_mut() {
@@ -42,12 +42,12 @@ impl Nulls {
             .is_some_and(|run| row < run.end)
     }
 
-    /// How many rows are null.
+    /// Returns the number of null rows.
     pub fn count(&self) -> usize {
         self.runs.iter().map(Range::len).sum()
     }
 
-    /// How many of these rows are null.
+    /// Returns the number of null rows among these rows.
     pub fn count_in(&self, rows: Range<usize>) -> usize {
         self.runs
             .iter()
@@ -59,17 +59,17 @@ impl Nulls {
             .sum()
     }
 
-    /// The null rows.
+    /// Returns the null rows.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.runs.iter().cloned().flatten()
     }
 
-    /// Returns whether the column has `rows` rows and all are null.
+    /// Returns whether the column has `rows` rows, all of them null.
     pub fn all_null(&self, rows: usize) -> bool {
         matches!(self.runs.as_slice(), [run] if *run == (0..rows))
     }
 
-    /// Finishes the null buffer of a column with `rows` rows, merged with that of the parent struct.
+    /// Finishes the null buffer of a column with `rows` rows, merged with the parent struct's buffer.
     pub fn finish_with_parent(
         &mut self,
         rows: usize,

@@ -81,7 +81,7 @@ fn parse_integer<N: TryFrom<i128> + TryFrom<i64>>(text: &str) -> Result<N, Parse
     narrowed.ok_or(ParseError::Range)
 }
 
-/// Converts a value that represents an integer without being written as one: a boolean, a label, a TIME in microseconds.
+/// Converts a value that represents an integer but is not written as one: a boolean, a label, a TIME in microseconds.
 #[cold]
 fn coerce(value: &Value<'_>, context: &Context, holds_micros: bool) -> Option<i128> {
     if let Value::Bool(raw) = value {

@@ -10,10 +10,10 @@ use super::nulls::Nulls;
 
 /// Offset buffer and nulls of lists or maps.
 pub(crate) struct Offsets {
-    /// 0, then the end of each row's elements.
+    /// The offset 0, then the end of each row's elements.
     offsets: Vec<i32>,
     nulls: Nulls,
-    /// True if elements were lost that did not fit: the array cannot be finished.
+    /// True if elements were lost because they did not fit. The array then cannot be finished.
     has_overflowed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Offsets {
         forecast.reserve(&mut self.offsets);
     }
 
-    /// Appends a row, given the number of elements with its own.
+    /// Appends a row. `end` counts all elements, including the row's own.
     #[inline]
     pub fn push(&mut self, end: usize) {
         let offset = i32::try_from(end);
@@ -65,7 +65,8 @@ impl Offsets {
         );
     }
 
-    /// The elements of some rows. The last rows of a table are not appended while they are null: they have none.
+    /// Returns the elements of some rows. Null rows at the end of a table are not appended yet, so they have no
+    /// elements.
     #[allow(clippy::indexing_slicing, reason = "there is an offset more than rows")]
     pub fn elements(&self, rows: Range<usize>) -> Range<usize> {
         let offset = |row: usize| self.offsets[row.min(self.len())] as usize;

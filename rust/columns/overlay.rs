@@ -1,4 +1,4 @@
-//! Rows that are those of another array, but for some values of their own.
+//! Rows of another array, in which some rows have values of their own.
 
 use arrow_array::{Array, ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
@@ -7,18 +7,18 @@ use arrow_select::interleave::interleave;
 
 use super::{Bytes, Nulls};
 
-/// A column whose values lie over those of a base column with the same rows.
+/// A column whose values replace some values of a base column with the same rows.
 pub(crate) struct Overlay<'o> {
     pub base: &'o ArrayRef,
-    /// The rows that have a value of their own, in order.
+    /// Rows with a value of their own, in order.
     pub own_rows: &'o [u32],
-    /// The rows that are not null as a whole, in order: those of their own, and those that are the base's.
+    /// Rows that are not null as a whole, in order: rows with their own value, and rows with the base's value.
     pub valid_rows: &'o [u32],
     /// Nulls of the whole rows.
     pub parent: Option<&'o NullBuffer>,
 }
 
-/// Takes each row from one of some arrays: of an index, the row of an index.
+/// Takes each row from one of several arrays. A source is the index of an array, and the index of a row in it.
 pub(crate) fn interleave_arrays(
     arrays: &[&dyn Array],
     sources: &[(usize, usize)],
@@ -31,19 +31,19 @@ pub(crate) fn interleave_arrays(
     })
 }
 
-/// Where a row's value is.
+/// Origin of a row's value.
 pub(super) enum Origin {
     Base(usize),
     Own(usize),
 }
 
-/// Indices of the arrays that rows are taken from.
+/// Indices of the arrays from which rows are taken.
 const BASE: usize = 0;
 const OWN: usize = 1;
 const NULL: usize = 2;
 
 impl Overlay<'_> {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.base.len()
     }
@@ -70,7 +70,7 @@ impl Overlay<'_> {
         })
     }
 
-    /// Takes each row from the base or from the values of its own.
+    /// Takes each row from the base or from the rows' own values.
     #[allow(
         clippy::indexing_slicing,
         reason = "own and valid rows are rows of the base"
@@ -88,7 +88,7 @@ impl Overlay<'_> {
         interleave_arrays(&[self.base.as_ref(), own.as_ref(), null.as_ref()], &sources)
     }
 
-    /// Replaces the base's values by those of the rows' own.
+    /// Replaces the base's values by the rows' own values.
     #[allow(clippy::indexing_slicing, reason = "own rows are rows of the base")]
     pub fn scatter<T: Copy>(&self, base: &[T], own: &[T]) -> Vec<T> {
         debug_assert_eq!(own.len(), self.own_rows.len());
@@ -99,7 +99,7 @@ impl Overlay<'_> {
         values
     }
 
-    /// Returns the nulls, given those of the rows' own values.
+    /// Returns the nulls of all rows. `own` has the nulls of the rows' own values.
     #[allow(clippy::indexing_slicing, reason = "each value has its row")]
     pub fn nulls(&self, own: &Nulls) -> Option<NullBuffer> {
         let base = self.base.nulls().filter(|_| !self.is_complete());

@@ -21,20 +21,21 @@ pub(super) trait Convert<T: ArrowPrimitiveType>: Send + 'static {
     /// True if JSON may write the values without quotes.
     const IS_NUMBER: bool;
 
-    /// Fast path: parses the value at the start of the window. Returns it with its length; does not check what follows.
+    /// Fast path: parses the value at the start of the window. Returns it with its length. Does not check the following
+    /// bytes.
     fn prefix(&self, window: &Window) -> Option<(T::Native, usize)>;
 
-    /// The same for the usual values only, without a call, so that [`ColumnBuilder::read`] needs no stack.
+    /// Fast path for usual values only. It makes no call, so that [`ColumnBuilder::read`] needs no stack.
     fn usual_prefix(&self, _: &Around) -> Option<(T::Native, usize)> {
         None
     }
 
-    /// The value of a whole text of the usual form, without a call.
+    /// Returns the value of a whole text in the usual form, without a call.
     fn usual(&self, _: &[u8]) -> Option<T::Native> {
         None
     }
 
-    /// The value of a date or time that depends on no zone.
+    /// Returns the value of a date or time that depends on no zone.
     fn native(&self, _: &Value<'_>) -> Option<T::Native> {
         None
     }
@@ -47,7 +48,7 @@ struct Primitives<T: ArrowPrimitiveType, C> {
     data_type: DataType,
     values: Vec<T::Native>,
     nulls: Nulls,
-    /// The nulls that were values: zero dates.
+    /// Nulls whose values were zero dates.
     zero_dates: Nulls,
     convert: C,
 }
@@ -67,8 +68,8 @@ where
     })
 }
 
-/// Returns whether the number with which a text begins is one of JSON, which forbids leading zeros, and ends there: a
-/// fraction or an exponent may follow.
+/// Returns whether a text begins with a complete JSON number of this length. JSON forbids leading zeros. A fraction or
+/// an exponent would make the number longer.
 #[inline(always)]
 fn is_json_number(text: &[u8], length: usize) -> bool {
     let leading_zero = matches!(
@@ -79,7 +80,7 @@ fn is_json_number(text: &[u8], length: usize) -> bool {
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
-    /// Reads a value without quotes: a usual number needs no stack either.
+    /// Reads a value without quotes. A usual number needs no stack either.
     #[inline(never)]
     fn read_number(&mut self, text: &[u8], at: usize) -> Option<usize> {
         if let Some(around) = around(text, at)
@@ -155,7 +156,8 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> Primitives<T, C> {
 }
 
 impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
-    /// Everything but the usual is a call at the end, so that this has no stack: a third of the instructions were its.
+    /// Reads a value. All unusual cases are tail calls, so this function needs no stack. The stack took a third of its
+    /// instructions.
     #[inline]
     fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
         if let Some(around) = around(text, at + 1)
@@ -248,7 +250,7 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         self.array(values, nulls)
     }
 
-    /// Rows that are null as a whole keep the base's values, which nobody sees.
+    /// Finishes the array. Rows that are null as a whole keep the base's values, which are masked.
     fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
         let values = std::mem::take(&mut self.values);
         let base = overlay.base.as_primitive::<T>().values();
@@ -262,7 +264,7 @@ mod tests {
     use crate::columns::{ValueOptions, ZeroDate, make_builder};
     use crate::mysql::zone::Zone;
 
-    /// What a column reads at the end of `before`: where the number ends, and the column.
+    /// Reads a number after `before`. Returns the number's end and the column.
     fn read(
         data_type: &DataType,
         before: &str,
@@ -278,7 +280,7 @@ mod tests {
             binary: None,
         };
         let mut builder = make_builder(data_type, &options).unwrap();
-        // So that there is room for the number.
+        // Make room for the number.
         builder.push_nulls(1);
         let end = builder.read(format!("{before}{number}{after}").as_bytes(), before.len());
         (

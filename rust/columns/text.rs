@@ -24,7 +24,7 @@ use crate::wire::json::Cursor;
 pub(super) struct Texts<O: OffsetSizeTrait> {
     bytes: Bytes<O>,
     zero_date: ZeroDate,
-    /// The nulls that were values.
+    /// Nulls whose values were zero dates.
     zero_dates: Nulls,
 }
 
@@ -63,14 +63,14 @@ impl<O: OffsetSizeTrait> Texts<O> {
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
                 self.push_text(&text)
             }
-            // A JSON string whose quotes were removed.
+            // A JSON string without its quotes.
             TypeFamily::Json => self.push_text(&format!("\"{}\"", value.raw())),
             _ => self.append_date(&text),
         }
     }
 
-    /// Appends an enum or set value whose message does not declare which it is. Only a number that denotes different members in
-    /// each is ambiguous.
+    /// Appends a value of an enum or a set, if the message does not declare which. A number is ambiguous only if it
+    /// stands for different members in both.
     fn append_undeclared(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let text = value.text()?;
         if context.is_label(value) {
@@ -134,7 +134,8 @@ fn join_members(array: &str) -> Result<String> {
     Ok(members.join(","))
 }
 
-/// The label with this index; 0 is the empty one. Without labels, or where the producer sends labels, the text itself.
+/// Returns the label with this index; 0 is the empty label. Without labels, or if the producer sends labels, returns
+/// the text itself.
 fn enum_label<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
     let Ok(index) = integer(text) else {
         return Ok(text.into());
@@ -153,7 +154,7 @@ fn enum_label<'t>(text: &'t str, labels: &'t [String]) -> Result<Cow<'t, str>> {
         .ok_or_else(|| unknown_member(text, labels))
 }
 
-/// The labels whose bits are set.
+/// Returns the labels whose bits are set.
 fn set_labels<'t>(text: &'t str, labels: &[String]) -> Result<Cow<'t, str>> {
     let Ok(mask) = integer(text) else {
         return Ok(text.into());

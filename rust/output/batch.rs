@@ -1,4 +1,4 @@
-//! Builds a record batch from events: selects rows and columns, and handles bad rows by the mode.
+//! Builder of a record batch from events. It selects rows and columns, and handles bad rows by the mode.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -29,7 +29,7 @@ use crate::value::Value;
 pub(crate) struct Batch<'p> {
     pub plan: &'p Plan,
     pub images: [Images; 3],
-    /// The image and its row that each output row has, in the layouts with one image.
+    /// Image and row of each output row, in the layouts with one image.
     pub sources: Vec<(usize, usize)>,
     builders: Vec<(EnvelopeField, Option<EnvelopeColumn>)>,
     /// Rows of the current chunk of messages whose images have been appended.
@@ -41,18 +41,18 @@ pub(crate) struct Batch<'p> {
     /// Number of rows that have a row image.
     pub image_rows: u64,
     types: Vec<usize>,
-    /// Count of the events' rows that have been appended.
+    /// Number of the events' rows that have been appended.
     appended: usize,
     /// Index of the message of each row.
     origins: Vec<u64>,
-    /// True if each row is kept; empty unless the mode drops rows.
+    /// Filter mask: true for each kept row. Empty unless the mode drops rows.
     kept: Vec<bool>,
     pub metrics: Metrics,
     /// Filter result of the last database and table.
     last_filtered: Option<(String, String, bool)>,
 }
 
-/// Buffers that are reused for the rows of a chunk; they grow with the number of interned names.
+/// Buffers that are reused for the rows of a chunk. They grow with the number of interned names.
 #[derive(Default)]
 pub(crate) struct Scratch<'a> {
     moves: KeyMoves<'a>,
@@ -60,27 +60,27 @@ pub(crate) struct Scratch<'a> {
     after: ImageByName<'a>,
     /// A row's values by column.
     row: Vec<Value<'a>>,
-    /// Kept for the next chunk.
+    /// Converters, which the next chunk can use too.
     pub converters: KnownConverters,
 }
 
 /// Messages whose rows exceed the budget.
 #[derive(Default)]
 struct Excess {
-    /// The rows of each, and why they exceed it.
+    /// Rows of each message, and the fault of exceeding the budget.
     messages: Vec<(Range<usize>, Fault)>,
-    /// True if others would exceed it if all their rows were bad, because bad rows repeat the message.
+    /// True if other messages would exceed the budget if all their rows were bad, because bad rows repeat the message.
     is_close: bool,
 }
 
-/// A value that could not be converted; its cell is null.
+/// A value that could not be converted. Its cell is null.
 pub(crate) struct CellFault {
-    /// `None` for a map, whose columns have only names.
+    /// Index of the column; `None` for a map, whose columns have only names.
     pub column: Option<usize>,
     pub fault: Fault,
 }
 
-/// How much has been appended to a batch.
+/// Numbers of items appended to a batch.
 struct Position {
     images: [usize; 3],
     sources: usize,
@@ -127,8 +127,8 @@ impl<'p> Batch<'p> {
         })
     }
 
-    /// Appends the images of the events since the last call, without their envelopes. Fails with the first bad row in mode
-    /// `FAILFAST`.
+    /// Appends the images of the events since the last call, without their envelopes. In mode `FAILFAST`, fails with
+    /// the first bad row.
     pub fn append<'a>(
         &mut self,
         events: &mut Events<'a, '_, '_>,
@@ -143,7 +143,7 @@ impl<'p> Batch<'p> {
         let first = self.rows.len() - selected.len();
         let Excess { messages, is_close } = self.excess(first, events, payloads);
         self.reject(first, messages, &mut selected, events);
-        // Which rows are bad is known only after their images are appended.
+        // Bad rows are known only after their images are appended.
         let before = is_close.then(|| self.position());
         self.append_images(first, &selected, events, scratch, payloads);
         if let Some(position) = before {
@@ -172,7 +172,7 @@ impl<'p> Batch<'p> {
         Ok(())
     }
 
-    /// Selects the output rows; rows of other tables are filtered out.
+    /// Selects the output rows. Filters out rows of other tables.
     #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
     fn select_rows<'a>(
         &mut self,
@@ -198,7 +198,7 @@ impl<'p> Batch<'p> {
         }
         for (index, op_name, _) in &selected {
             let row = &mut events.rows[*index];
-            // An event that could not be read becomes exactly one output row.
+            // An unreadable event becomes exactly one output row.
             let error = row
                 .fault
                 .take()
@@ -253,7 +253,7 @@ impl<'p> Batch<'p> {
         excess
     }
 
-    /// Returns the bytes that some rows of events take. Consecutive rows usually share an envelope.
+    /// Returns the bytes of some rows of events. Consecutive rows usually share an envelope.
     fn bytes_of(
         &self,
         rows: &[OutputRow],
@@ -299,14 +299,14 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// The images in a place of [`Plan::images`].
+    /// Returns the images at an index of [`Plan::images`].
     #[allow(clippy::indexing_slicing, reason = "there are three places")]
     pub fn image(&mut self, place: usize) -> &mut Images {
         debug_assert!(place <= DISCARDED);
         &mut self.images[place]
     }
 
-    /// Returns how much has been appended.
+    /// Returns the current position.
     fn position(&self) -> Position {
         Position {
             images: self.images.each_ref().map(Images::rows),
@@ -317,7 +317,7 @@ impl<'p> Batch<'p> {
         }
     }
 
-    /// Drops what has been appended since a position.
+    /// Drops everything that was appended since a position.
     fn return_to(&mut self, position: Position) {
         self.images
             .iter_mut()
@@ -336,7 +336,7 @@ impl<'p> Batch<'p> {
         }
         let database = envelope.database.as_deref().unwrap_or_default();
         let table = envelope.table.as_deref().unwrap_or_default();
-        // It concerns the table that is asked for no more than any other.
+        // A TRUNCATE without a table does not concern the requested table in particular.
         if op == Op::Truncate && table.is_empty() {
             return false;
         }
@@ -356,7 +356,7 @@ impl<'p> Batch<'p> {
         self.plan.needs.images && self.plan.table.is_some()
     }
 
-    /// Counts a row's missing columns, which are recorded from `start` on, and keeps them if they are requested.
+    /// Counts a row's missing columns, which are recorded from `start` on. Keeps them if they are requested.
     #[allow(
         clippy::indexing_slicing,
         reason = "missing columns are the table's, and each has a count"
@@ -541,7 +541,7 @@ impl<'p> Batch<'p> {
         self.appended = 0;
     }
 
-    /// Forgets what refers to declared types, whose ids are no longer valid.
+    /// Forgets all references to declared types, whose ids become invalid.
     pub fn forget_types(&mut self) {
         self.builders
             .iter_mut()
@@ -560,7 +560,7 @@ impl<'p> Batch<'p> {
         self.images.iter().map(Images::bytes).sum::<usize>() + self.copied_bytes() + envelopes
     }
 
-    /// Estimates the bytes of the values that before images share with after images, which are copied at the end.
+    /// Estimates the bytes of values that before images share with after images. These values are copied at the end.
     fn copied_bytes(&self) -> usize {
         let [before, after, ..] = &self.images;
         after.bytes() / after.rows().max(1) * before.copied_rows()
@@ -574,7 +574,7 @@ impl<'p> Batch<'p> {
             .as_ref()
             .map_or(2, |table| table.len())
             .max(1);
-        // Rows take about as many bytes as their text, and one column may hold most of them.
+        // Rows take about as many bytes as their text. One column may hold most of them.
         let forecast = Forecast {
             growth: left as f64 * 1.1 / read.max(1) as f64,
             max_bytes: left.saturating_mul(4) / columns,
@@ -588,7 +588,7 @@ impl<'p> Batch<'p> {
             .for_each(|builder| builder.reserve(forecast));
     }
 
-    /// Records where an output row's image is, in the layouts with one image.
+    /// Records the place of an output row's image, in the layouts with one image.
     pub fn add_source(&mut self, image: usize, row: usize) {
         if self.plan.layout != Layout::Change {
             self.sources.push((image, row));
@@ -697,7 +697,7 @@ fn finish_images(before: &mut Images, after: &mut Images) -> Result<Vec<ArrayRef
     Ok(vec![before.finish_struct(Some(&after))?, after])
 }
 
-/// Finishes the table's columns, each row from its image, in one struct if it has a name.
+/// Finishes the table's columns, each row from its image. Returns one struct if it has a name.
 fn finish_row(
     plan: &Plan,
     before: &mut Images,
@@ -726,7 +726,7 @@ fn finish_row(
 
 /// Appends a row's image. Returns the first value that could not be converted.
 ///
-/// The values are `cells`, else those of `scratch`, by column.
+/// The values are `cells`, otherwise the values of `scratch`, by column.
 fn append_image<'a>(
     columns: &mut Images,
     image: &Image,
@@ -765,7 +765,7 @@ fn append_image<'a>(
     })
 }
 
-/// Adds a row's missing columns to those recorded from `start` on, in the schema's order and without duplicates.
+/// Adds a row's missing columns to the columns recorded from `start` on, in the schema's order and without duplicates.
 fn record_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) {
     for (column, _) in values
         .iter()
@@ -776,7 +776,7 @@ fn record_missing(values: &[Value<'_>], start: usize, missing: &mut Vec<usize>) 
     }
 }
 
-/// Adds a missing column to those recorded from `start` on, unless it is one of them.
+/// Adds a missing column to the columns recorded from `start` on, unless it is there.
 pub(crate) fn insert_missing(missing: &mut Vec<usize>, start: usize, column: usize) {
     if let Err(at) = missing.split_at(start).1.binary_search(&column) {
         missing.insert(start + at, column);
@@ -804,7 +804,7 @@ fn cell_error(
     error
 }
 
-/// Resolves a row's envelope: the message's own, or the one that its template shares.
+/// Returns a row's envelope: the message's own, or the one that its template shares.
 #[allow(
     clippy::indexing_slicing,
     reason = "references to envelopes and sources are made where these are appended"

@@ -1,7 +1,8 @@
-//! Bound of the memory that the output rows of one message take.
+//! Bound of the memory for the output rows of one message.
 //!
-//! A few bytes of a message can be a row, and every row repeats the texts of its message's envelope: output that is quadratic in
-//! the message's size. The rows are counted before their envelopes are appended; a message beyond the bound becomes one error row.
+//! A few bytes of a message can be a row, and every row repeats the texts of its message's envelope. So the output can
+//! be quadratic in the message's size. The rows are counted before their envelopes are appended. A message beyond the
+//! bound becomes one error row.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Fields};
@@ -12,24 +13,25 @@ use crate::event::{Events, Row};
 use crate::output::envelope::{Content, EnvelopeField, EnvelopeRow, Getter};
 use crate::output::row::OutputRow;
 
-/// Bytes that every message may take, however short it is.
+/// Number of bytes that every message may take, however short it is.
 const ALLOWANCE: usize = 16 << 20;
 
-/// How often a row repeats a byte of its message at most: as name with its offset, declared type, JDBC type, label, and as bad message.
+/// Maximum number of times that a row repeats a byte of its message: as name with its offset, declared type, JDBC type,
+/// label, and as bad message.
 const REPEATS: usize = 8;
 
-/// Bytes of the budget that each row of a message takes at least while it is read.
+/// Minimum number of bytes of the budget that each row of a message takes while it is read.
 const READ_BYTES: usize = 256;
 
-/// Bytes that an output row takes until its chunk ends: itself and its references.
+/// Number of bytes that an output row takes until its chunk ends: itself and its references.
 const ROW_BYTES: usize =
     size_of::<Row>() + size_of::<OutputRow>() + size_of::<EnvelopeRow<'_, '_>>();
 
-/// Bound of the memory that the output rows of one message take.
+/// Bound of the memory for the output rows of one message.
 pub(crate) struct Budget {
-    /// Bytes of output for each byte of a message: option `max_expansion`.
+    /// Bytes of output per byte of a message: option `max_expansion`.
     factor: usize,
-    /// Bytes that each output row takes, apart from the values of its message.
+    /// Bytes of each output row, apart from the values of its message.
     row_bytes: usize,
 }
 
@@ -65,20 +67,20 @@ impl Budget {
         }
     }
 
-    /// The bytes that the rows of a message may take.
+    /// Returns the number of bytes that the rows of a message may take.
     pub fn bytes(&self, message: usize) -> usize {
         self.factor
             .saturating_mul(message)
             .saturating_add(ALLOWANCE)
     }
 
-    /// The number of rows that a message may have, by its bytes before it is expanded.
+    /// Returns the maximum number of rows of a message, by its bytes before expansion.
     pub fn max_rows(&self, received: usize) -> usize {
         self.bytes(received) / READ_BYTES
     }
 
-    /// Returns whether no message of this size can exceed the bound: each row has a byte at least, and repeats all of
-    /// them at most.
+    /// Returns whether no message of this size can exceed the bound. Each row has at least one byte, and repeats at
+    /// most all bytes.
     #[inline]
     pub fn always_fits(&self, message: usize) -> bool {
         message.saturating_mul(self.row_bytes.saturating_add(message)) <= ALLOWANCE
@@ -94,12 +96,12 @@ impl Budget {
         ) <= self.bytes(message)
     }
 
-    /// The number of rows with labels of this size that a message may have.
+    /// Returns the maximum number of rows of a message, with labels of this size.
     pub fn max_template_rows(&self, message: usize, labels: usize) -> usize {
         self.bytes(message) / (self.row_bytes + labels)
     }
 
-    /// The bytes that an output row with these envelope columns takes.
+    /// Returns the bytes of an output row with these envelope columns.
     pub fn of_row(
         &self,
         fields: &[EnvelopeField],
@@ -118,7 +120,7 @@ impl Budget {
         self.row_bytes + labels + envelope
     }
 
-    /// The fault of a message whose output would take `bytes`.
+    /// Returns the fault of a message whose output would take `bytes`.
     #[cold]
     pub fn exceeded(&self, rows: usize, bytes: usize, message: usize) -> Fault {
         let limit = self.bytes(message);
@@ -135,7 +137,7 @@ impl Budget {
     }
 }
 
-/// The bytes of the texts and names that a row repeats from its message.
+/// Returns the bytes of the texts and names that a row repeats from its message.
 fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
     match content {
         Content::Text(Getter::Row(get) | Getter::Log(get)) => get(row).map_or(0, str::len),
@@ -155,7 +157,7 @@ fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, 
             .envelope
             .and_then(|envelope| envelope.jdbc_types.as_deref())
             .map_or(0, |text| text.len() * 2),
-        // The source.
+        // The struct `source`.
         Content::Struct(members, Getter::Envelope(_)) => members
             .iter()
             .map(|(_, content)| text_bytes(content, row, events))
@@ -168,7 +170,7 @@ fn name_bytes(name: &str) -> usize {
     name.len() + size_of::<i32>()
 }
 
-/// The bytes of a row of the kept columns.
+/// Returns the bytes of a row in the kept columns.
 pub(crate) fn kept_bytes(kept: &[ArrayRef], row: usize) -> usize {
     let of_column = |array: &ArrayRef| {
         let row = (row < array.len()).then(|| array.slice(row, 1).to_data());

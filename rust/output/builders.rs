@@ -100,7 +100,8 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         self.rows.len()
     }
 
-    /// Returns whether no row has a value, as in most columns that another dialect fills. Else the first row tells.
+    /// Returns whether no row has a value. Most columns that another dialect fills have no value. In others, the first
+    /// row usually has one.
     fn lack<'r, T, R, E>(&'r self, getter: Getter<R, E>) -> bool
     where
         R: Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>,
@@ -115,7 +116,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
         }
     }
 
-    /// Calls `push` with each value, and how many rows have it.
+    /// Calls `push` with each value and its number of rows.
     fn each<'r, T, R, E>(&'r self, getter: Getter<R, E>, mut push: impl FnMut(Option<T>, usize))
     where
         R: Fn(&'r EnvelopeRow<'e, 'a>) -> Option<T>,
@@ -136,16 +137,17 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     }
 }
 
-/// An envelope column, or a member of one. Many are null in all rows, as another dialect fills them: these are only counted.
+/// An envelope column, or a member of one. Another dialect fills many of them. They are null in all rows, which are
+/// only counted.
 pub(crate) struct EnvelopeColumn {
     builder: Builder,
     data_type: DataType,
-    /// How many rows there are, if all of them are null.
+    /// Number of rows, if all of them are null.
     nulls: Option<usize>,
 }
 
 impl EnvelopeColumn {
-    /// Returns `None` for row images, which have their own builders.
+    /// Returns the builder of a column; `None` for row images, which have their own builders.
     pub fn new(content: &Content) -> Option<Self> {
         Some(EnvelopeColumn {
             builder: Builder::new(content)?,
@@ -162,7 +164,7 @@ impl EnvelopeColumn {
         }
     }
 
-    /// The builder, to which the nulls so far have been appended.
+    /// Returns the builder, after appending the nulls so far.
     fn values(&mut self) -> &mut Builder {
         if let Some(nulls) = self.nulls.take().filter(|nulls| *nulls > 0) {
             self.builder.push_nulls(nulls);
@@ -177,7 +179,7 @@ impl EnvelopeColumn {
         }
     }
 
-    /// Forgets what refers to declared types, whose ids are no longer valid.
+    /// Forgets all references to declared types, whose ids become invalid.
     pub fn forget_types(&mut self) {
         if let Builder::DeclaredTypes(types) = &mut self.builder {
             types.known.clear();
@@ -278,7 +280,7 @@ impl Builder {
         })
     }
 
-    /// Returns whether all rows are null; false if that takes as long as to append them.
+    /// Returns whether all rows are null. Returns false if the check takes as long as appending them.
     fn lacks(&self, rows: &Rows<'_, '_, '_, '_>) -> bool {
         match self {
             Builder::Text(getter, _) => rows.lack(*getter),
@@ -397,7 +399,7 @@ impl Builder {
                 lists.names.reserve(forecast);
                 lists.offsets.reserve(forecast);
             }
-            // Messages may have an order of their types each.
+            // Each message may have its own order of types.
             Builder::DeclaredTypes(types) => {
                 types.keys.reserve(forecast);
                 types.values.reserve(forecast);
@@ -474,7 +476,7 @@ impl Builder {
     }
 }
 
-/// Values of a nullable array without offsets; of a struct, whose values are its members, only their number.
+/// Values of a nullable array without offsets. Of a struct, only their number, because its members hold the values.
 #[derive(Default)]
 pub(crate) struct Values<N> {
     values: Vec<N>,
@@ -512,10 +514,10 @@ impl<N: Copy + Default> Values<N> {
     }
 }
 
-/// Builder of texts or bytes that are not taken back: Arrow does not check their UTF-8 again.
+/// Builder of texts or bytes that are never truncated. Arrow does not check their UTF-8 again.
 pub(crate) struct Appended<T: ByteArrayType<Offset = i32>> {
     builder: GenericByteBuilder<T>,
-    /// True if a value was lost that did not fit: the array cannot be finished.
+    /// True if a value was lost because it did not fit. The array then cannot be finished.
     has_overflowed: bool,
 }
 
@@ -566,7 +568,7 @@ impl<T: ByteArrayType<Offset = i32>> Appended<T> {
         self.builder.values_slice().len() + size_of_val(self.builder.offsets_slice())
     }
 
-    /// Rebuilds the builder with more capacity: Arrow's has no `reserve`.
+    /// Rebuilds the builder with more capacity, because Arrow's builder has no `reserve`.
     fn reserve(&mut self, forecast: Forecast) {
         let built = self.builder.finish();
         let (items, bytes) = (built.len(), built.value_data().len());
@@ -635,7 +637,7 @@ pub(crate) struct TypeMaps {
     maps: Maps,
     keys: Texts,
     values: Texts,
-    /// Maps by the number of their block of types.
+    /// Maps, by the number of their block of types.
     known: HashMap<usize, usize>,
 }
 
@@ -689,7 +691,7 @@ pub(crate) struct JdbcMaps {
     maps: Maps,
     keys: Texts,
     values: Values<i32>,
-    /// Maps by the text of their object, with how its names were quoted.
+    /// Maps by the text of their object, with the quoting of its names.
     known: HashMap<Box<str>, (Quoting, usize)>,
 }
 
@@ -726,7 +728,8 @@ impl JdbcMaps {
     }
 }
 
-/// Parses the members of an object that was validated when the message was read; of a duplicate name, the later number counts.
+/// Parses the members of an object. The object was validated when the message was read. The later number of a duplicate
+/// name counts.
 fn jdbc_types(object: &str) -> Vec<(Cow<'_, str>, Option<i32>)> {
     let mut cursor = Cursor::new(object, true);
     let mut found: Vec<(Cow<'_, str>, Option<i32>)> = Vec::new();

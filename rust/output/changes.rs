@@ -1,4 +1,4 @@
-//! Maps a change to output rows, by layout.
+//! Mapping of a change to output rows, by layout.
 
 use hashbrown::HashSet;
 
@@ -12,8 +12,8 @@ use crate::value::Value;
 pub(crate) const PREIMAGE: &str = "update_preimage";
 pub(crate) const POSTIMAGE: &str = "update_postimage";
 
-/// Images of an output row: before and after in the `change` layout, at most one of them in the others. In the `upsert` layout the
-/// deleted row is the second.
+/// Images of an output row: before and after in the `change` layout, at most one of them in other layouts. In the
+/// `upsert` layout, the deleted row is the second image.
 pub(crate) type RowImages = [Option<Image>; 2];
 
 /// Calls `push` with the operation name and images of each output row of an event's row.
@@ -36,7 +36,7 @@ pub(crate) fn rows<'a>(
         (Layout::Change, op) => push(op.name(), [before, after]),
         (_, Op::Error) => push("error", [None, None]),
         (Layout::Changelog, Op::Update) => {
-            // Without a before image there is no preimage.
+            // Without a before image, the update has only a postimage.
             if before.is_some() {
                 push(PREIMAGE, [before, None]);
             }
@@ -44,7 +44,7 @@ pub(crate) fn rows<'a>(
                 push(POSTIMAGE, [None, after]);
             }
         }
-        // A producer may write both images of an update as messages of their own.
+        // A producer may write the images of an update as two messages.
         (Layout::Upsert, Op::Update) if after.is_none() => push("delete", deleted(before)),
         (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
             push("delete", deleted(before));
@@ -63,7 +63,7 @@ pub(crate) fn rows<'a>(
 pub(crate) struct KeyMoves<'a> {
     before: ImageByName<'a>,
     after: ImageByName<'a>,
-    /// The names of the last envelope's key.
+    /// The last envelope, and the names of its key.
     key: (Option<usize>, HashSet<NameId>),
 }
 
@@ -84,7 +84,7 @@ impl<'a> KeyMoves<'a> {
         )
     }
 
-    /// Loads the key of a row's envelope, which the rows of a message share.
+    /// Loads the key of a row's envelope. The rows of a message share it.
     fn load_key(&mut self, row: &Row, events: &Events<'a, '_, '_>) {
         if row.envelope.is_some() && self.key.0 == row.envelope {
             return;

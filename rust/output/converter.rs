@@ -1,4 +1,4 @@
-//! How the values of a table's columns are converted: decided once for each column and declaration of rows.
+//! Conversion of the values of a table's columns. It is decided once per column and declaration of rows.
 
 use arrow_schema::{DataType, FieldRef, Fields};
 use bumpalo::Bump;
@@ -13,10 +13,10 @@ use crate::mysql::types::{DeclaredType, DeclaredTypes, Encoding};
 use crate::options::Options;
 use crate::value::Value;
 
-/// What the user says of a table's columns.
+/// The user's options for a table's columns.
 pub(crate) struct ColumnOptions {
     fields: Fields,
-    /// By column.
+    /// Options of each column.
     pub values: Vec<ValueOptions>,
     modes: Modes,
 }
@@ -57,7 +57,7 @@ impl ColumnOptions {
         })
     }
 
-    /// The converter of a column, in rows with an envelope.
+    /// Returns the converter of a column, in rows with an envelope.
     #[allow(
         clippy::indexing_slicing,
         reason = "callers ask for columns of the table, and each has options"
@@ -81,7 +81,7 @@ impl ColumnOptions {
         });
         let connect = conversion.connect_column(self.modes);
         if envelope.quirks.format == ValueFormat::Connect && !connect.is_plain() {
-            // Other numbers and texts have the same, unless it depends on the value.
+            // Other numbers and texts have the same encoding, unless it depends on the value.
             let (numbers, texts) = (
                 connect.encoding(&Value::Number("1")).ok(),
                 connect.encoding(&Value::Text("1")).ok(),
@@ -109,13 +109,14 @@ impl ColumnOptions {
     }
 }
 
-/// How the values of a column are converted, in rows with one declaration. It is small: the converters of many tables are in use by turns.
+/// Conversion of a column's values, in rows with one declaration. It is small, because messages of many tables
+/// alternate.
 pub(crate) struct Converter {
     /// Index of the column.
     pub column: usize,
-    /// Which values its fast path accepts as they are written: a bit for those without quotes, and one for those in quotes.
+    /// Raw values that the column's fast path accepts: one bit for unquoted values, and one for quoted values.
     raw: u8,
-    /// The rest, which the fast path does not need.
+    /// The other fields, which the fast path does not need.
     conversion: Box<Conversion>,
 }
 
@@ -124,16 +125,16 @@ struct Conversion {
     requested: DataType,
     /// Kafka Connect's encoding, unless all values are in MySQL's text format.
     connect: Option<ConnectEncoding>,
-    /// True if the column's fast path converts what it accepts as any value is converted.
+    /// True if the column's fast path converts its values like any other value.
     has_fast_path: bool,
 }
 
-/// How Kafka Connect encodes the values of a column.
+/// Kafka Connect's encoding of a column's values.
 pub(crate) struct ConnectEncoding {
     modes: Modes,
-    /// The encoding of all numbers, if it does not depend on the value.
+    /// Encoding of all numbers, if it does not depend on the value.
     pub numbers: Option<Encoding>,
-    /// The scale of decimals, if all text is one in base64.
+    /// Scale of decimals, if all text is a decimal in base64.
     pub scale: Option<i32>,
 }
 
@@ -141,24 +142,24 @@ pub(crate) struct ConnectEncoding {
 const ANY: u8 = 0b11;
 
 impl Converter {
-    /// Returns whether the column's fast path accepts all values as they are written.
+    /// Returns whether the column's fast path accepts all values in raw form.
     #[inline(always)]
     pub fn takes_any(&self) -> bool {
         self.raw == ANY
     }
 
-    /// Returns whether the column's fast path accepts values that are written with or without quotes.
+    /// Returns whether the column's fast path accepts values with (or without) quotes.
     #[inline(always)]
     pub fn takes(&self, is_quoted: bool) -> bool {
         self.raw >> u8::from(is_quoted) & 1 == 1
     }
 
-    /// Kafka Connect's encoding, unless all values are in MySQL's text format.
+    /// Returns Kafka Connect's encoding, unless all values are in MySQL's text format.
     pub fn connect(&self) -> Option<&ConnectEncoding> {
         self.conversion.connect.as_ref()
     }
 
-    /// Decodes a value, if it is in an encoding of Kafka Connect's.
+    /// Decodes a value, if it is in an encoding of Kafka Connect.
     #[inline(always)]
     pub fn decode<'a>(&self, value: Value<'a>, arena: &'a Bump) -> Result<Value<'a>> {
         match self.connect() {
@@ -169,18 +170,18 @@ impl Converter {
         }
     }
 
-    /// Fast path: decodes a whole number that is a date or time.
+    /// Fast path: decodes an integer that is a date or time.
     pub fn decode_integer(&self, number: i64) -> Option<Value<'static>> {
         connect::of_integer(self.connect()?.numbers?, number)
     }
 
-    /// Fast path: decodes the base64 of a decimal.
+    /// Fast path: decodes a decimal in base64.
     pub fn decode_decimal(&self, base64: &str) -> Option<Value<'static>> {
         connect::short_decimal(base64, self.connect()?.scale?, &self.conversion.requested)
             .map(Value::Unscaled)
     }
 
-    /// Appends a decoded value; on error appends null and returns the reason.
+    /// Appends a decoded value. On error, appends null and returns the reason.
     #[inline(always)]
     pub fn append(&self, value: &Value<'_>, column: &mut dyn ColumnBuilder) -> Result<()> {
         if value.is_null() {
@@ -217,7 +218,7 @@ impl Conversion {
     }
 }
 
-/// Appends raw text. Returns false if the value is none, or not one that the column accepts.
+/// Appends raw text. Returns false if the value is not raw text, or the column rejects it.
 #[inline(always)]
 pub(super) fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
     match value {
@@ -226,12 +227,12 @@ pub(super) fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> boo
     }
 }
 
-/// The converters of rows by what their envelopes declare: dialect, as the address of its quirks, and types.
+/// Converters of rows, by the declarations of their envelopes: types, and the dialect as the address of its quirks.
 #[derive(Default)]
 pub(crate) struct KnownConverters(HashMap<(usize, Option<usize>), Vec<Converter>>);
 
 impl KnownConverters {
-    /// For how many declarations they are kept: messages of that many tables can alternate before converters are made again.
+    /// Number of declarations to keep. Messages of that many tables can alternate before converters are made again.
     const MAX: usize = 128;
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Envelope columns: the fields of a message beside its row images.
+//! Envelope columns: the fields of a message apart from its row images.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::output::changes::POSTIMAGE;
 use crate::output::fields::{list_item, map_type};
 use crate::output::row::OutputRow;
 
-/// An output row with everything that its envelope columns read.
+/// An output row with all data that its envelope columns read.
 pub(crate) struct EnvelopeRow<'r, 'a> {
     pub row: &'r OutputRow,
     pub envelope: Option<&'r Envelope<'a>>,
@@ -23,12 +23,12 @@ pub(crate) struct EnvelopeRow<'r, 'a> {
     pub offset: Option<i64>,
 }
 
-/// Getter of a column's value: from a row, or from its envelope, which consecutive rows share.
+/// Getter of a column's value, from a row or from its envelope. Consecutive rows share an envelope.
 #[derive(Clone, Copy)]
 pub(crate) enum Getter<R, E> {
     Row(R),
     Envelope(E),
-    /// From a row, if a row's source has a place in a log.
+    /// From a row whose source has a place in a log.
     Log(R),
 }
 
@@ -44,7 +44,7 @@ pub(crate) type TextGetter = Getter<
     for<'r> fn(&'r Envelope<'_>) -> Option<&'r str>,
 >;
 
-/// Content of an envelope column; determines its type and its builder.
+/// Content of an envelope column. It determines the column's type and builder.
 pub(crate) enum Content {
     Text(TextGetter),
     Number(ValueGetter<i64>),
@@ -63,7 +63,7 @@ pub(crate) enum Content {
     ColumnTypes,
     /// JDBC type numbers by name.
     JdbcTypes,
-    /// Members of a struct, and whether a row has it.
+    /// Members of a struct, and a getter that tells whether a row has the struct.
     Struct(&'static [Member], ValueGetter<()>),
     /// The whole message, raw.
     Message,
@@ -91,16 +91,16 @@ impl Content {
     }
 }
 
-/// Layouts in which a column can be requested, and in which it is a default.
+/// Layouts that allow a column, and layouts that include it by default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Availability {
-    /// In all layouts, a default in all.
+    /// Allowed and default in all layouts.
     Always,
-    /// In all layouts, a default only in `change`.
+    /// Allowed in all layouts, default only in `change`.
     OnRequest,
-    /// In `change`.
+    /// Only in `change`.
     ChangeOnly,
-    /// In `upsert`.
+    /// Only in `upsert`.
     UpsertOnly,
 }
 
@@ -112,7 +112,7 @@ struct ColumnSpec {
     availability: Availability,
 }
 
-/// The envelope columns in their order, listed only here.
+/// Defines the envelope columns in their order. Only this macro lists them.
 macro_rules! envelope_columns {
     ($($field:ident $name:literal $content:expr, $availability:ident;)*) => {
         /// An envelope column, by its name in the `change` layout.
@@ -234,17 +234,17 @@ static ERROR: &[Member] = &[
     ),
 ];
 
-/// The Arrow fields of a struct's members.
+/// Returns the Arrow fields of a struct's members.
 pub(crate) fn members(members: &[Member]) -> Fields {
-    // None of them is an image.
+    // No member is an image.
     members
         .iter()
         .map(|(name, content)| Field::new(*name, content.data_type(&DataType::Null), true))
         .collect()
 }
 
-/// The members of `sequence`, the sort key of a row's changes. They are never null, but nullable: Spark's AutoCDC keeps a history only
-/// by a struct with nullable fields.
+/// The members of `sequence`, the sort key of a row's changes. They are never null, but declared nullable: Spark's
+/// AutoCDC keeps a history only with a struct of nullable fields.
 static SEQUENCE: &[Member] = &[
     (
         "major",
@@ -261,7 +261,8 @@ static SEQUENCE: &[Member] = &[
 ];
 
 impl EnvelopeRow<'_, '_> {
-    /// Returns the sort key: TiDB's commit timestamp, else Kafka's offset, else event time and index of the message.
+    /// Returns the sort key: TiDB's commit timestamp, otherwise Kafka's offset, otherwise event time and index of the
+    /// message.
     fn sequence(&self) -> [i64; 3] {
         let EnvelopeRow {
             row,
@@ -286,7 +287,7 @@ impl EnvelopeRow<'_, '_> {
 }
 
 impl EnvelopeField {
-    /// Returns the columns that can be requested in a layout.
+    /// Returns the columns that a layout allows.
     pub fn allowed(layout: Layout) -> Vec<EnvelopeField> {
         let is_allowed = |spec: &&ColumnSpec| match spec.availability {
             Availability::Always | Availability::OnRequest => true,
@@ -299,7 +300,7 @@ impl EnvelopeField {
             .map(|spec| spec.field)
             .collect();
         if layout != Layout::Change {
-            // There it is not part of a change: it comes behind the row's number.
+            // In these layouts it is not part of a change, and follows the row's number.
             let place = |field: &EnvelopeField| match field {
                 EnvelopeField::MissingColumns => (EnvelopeField::Row as u8, true),
                 field => (*field as u8, false),
@@ -327,7 +328,7 @@ impl EnvelopeField {
         COLUMNS.get(self as usize)
     }
 
-    /// Returns its name in a layout: prefixed by an underscore beside the table's own columns.
+    /// Returns its name in a layout. An underscore precedes the name if the table's columns are at the same level.
     pub fn name(self, layout: Layout) -> String {
         let plain = self.spec().map_or("", |spec| spec.name);
         match (layout, self) {
@@ -342,7 +343,7 @@ impl EnvelopeField {
         self.spec().map(|spec| &spec.content)
     }
 
-    /// Returns its Arrow field; `images` is the type of row images.
+    /// Returns its Arrow field. `images` is the type of row images.
     pub fn arrow(self, layout: Layout, images: &DataType) -> FieldRef {
         let data_type = self
             .content()

@@ -19,11 +19,11 @@ use crate::output::converter::{Converter, push_raw};
 use crate::output::fields::map_array;
 use crate::value::Value;
 
-/// Images before the changes.
+/// Index of the images before the changes.
 pub(crate) const OUT_BEFORE: usize = 0;
-/// Images after the changes; in the `upsert` layout also deleted rows.
+/// Index of the images after the changes, which include deleted rows in the `upsert` layout.
 pub(crate) const OUT_AFTER: usize = 1;
-/// Rows that are not requested.
+/// Index of the rows that are not requested.
 pub(crate) const DISCARDED: usize = 2;
 
 /// Builder of one image column.
@@ -54,7 +54,7 @@ impl Images {
         }
     }
 
-    /// Truncates to the first `rows`; a partially appended row is dropped too.
+    /// Truncates to the first `rows`. Drops a partially appended row too.
     pub fn truncate(&mut self, rows: usize) {
         match self {
             Images::None => {}
@@ -90,7 +90,7 @@ impl Images {
         }
     }
 
-    /// Returns about how many rows will be copied from the base.
+    /// Returns the approximate number of rows to copy from the base.
     pub fn copied_rows(&self) -> usize {
         let Images::Table(table) = self else { return 0 };
         let full = table.own_rows.as_ref().map(|own_rows| own_rows.full.len());
@@ -99,7 +99,7 @@ impl Images {
         })
     }
 
-    /// How many values of each of the table's columns were zero dates and became null.
+    /// Returns the number of values of each of the table's columns that were zero dates and became null.
     pub fn zero_dates(&self, base: &Images) -> Vec<u64> {
         match (self, base) {
             (Images::Table(table), Images::Table(base)) => table.zero_dates(Some(base)),
@@ -108,7 +108,7 @@ impl Images {
         }
     }
 
-    /// Finishes the images as one column, over the `base` where they are changes.
+    /// Finishes the images as one column. Images that are changes are merged onto the `base`.
     pub fn finish_struct(&mut self, base: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
         match self {
             Images::Table(table) => table.finish_struct(base),
@@ -126,16 +126,17 @@ pub(crate) struct Table {
     rows: usize,
     /// True if a row is partially appended.
     has_open_row: bool,
-    /// Number of rows in the columns: null rows are appended to them lazily, before the next valid row.
+    /// Number of rows in the columns. Null rows are appended to them lazily, before the next valid row.
     column_rows: usize,
-    /// Of images that are changes of other images: the rows in which each column has a value. The others' are in the base.
+    /// Rows in which each column has its own value, if the images are changes of other images. The base has the other
+    /// values.
     own_rows: Option<OwnRows>,
 }
 
-/// Rows in which each column has a value of its own.
+/// Rows in which each column has its own value.
 #[derive(Default)]
 struct OwnRows {
-    /// Rows in which all columns have one.
+    /// Rows in which all columns have their own value.
     full: Vec<u32>,
     /// Other rows, by column.
     changed: Vec<Vec<u32>>,
@@ -154,7 +155,7 @@ impl OwnRows {
         rows.into()
     }
 
-    /// Truncates to the rows before `end`. Returns how many values each column has left.
+    /// Truncates to the rows before `end`. Returns the remaining number of values of each column.
     fn truncate(&mut self, end: usize) -> impl Iterator<Item = usize> {
         let truncate = move |rows: &mut Vec<u32>| {
             rows.truncate(rows.partition_point(|row| (*row as usize) < end));
@@ -168,7 +169,7 @@ impl OwnRows {
 }
 
 impl Table {
-    /// `are_changes`: rows may be changes of the same row of another builder.
+    /// Creates the builders. `are_changes`: rows may be changes of the same row of another builder.
     pub fn new(
         fields: &Fields,
         options: &[ValueOptions],
@@ -204,7 +205,7 @@ impl Table {
         self.rows += count;
     }
 
-    /// Begins a row; pads the columns with the pending null rows.
+    /// Begins a row. Pads the columns with the pending null rows.
     #[inline]
     pub fn begin_row(&mut self) {
         self.has_open_row = true;
@@ -218,7 +219,7 @@ impl Table {
         }
     }
 
-    /// Ends a row, of which each column has received one value.
+    /// Ends a row. Each column has received one value.
     #[inline]
     pub fn end_row(&mut self) {
         if let Some(own_rows) = &mut self.own_rows {
@@ -227,7 +228,7 @@ impl Table {
         self.end_changes();
     }
 
-    /// Ends a row whose columns have the base's values, but for those that [`Table::changes`] received.
+    /// Ends a row of changes. Columns that [`Table::changes`] did not receive have the base's values.
     #[inline]
     pub fn end_changes(&mut self) {
         self.rows += 1;
@@ -235,7 +236,8 @@ impl Table {
         self.has_open_row = false;
     }
 
-    /// Returns what a row of changes is appended to. Whoever appends a value appends the row.
+    /// Returns the destination of a row of changes. A caller that appends a value to a column also appends the row to
+    /// its list.
     #[inline]
     pub fn changes(&mut self) -> Option<Changes<'_>> {
         Some((
@@ -304,8 +306,8 @@ impl Table {
             .sum()
     }
 
-    /// Appends a row of one value for each column. A value that cannot be decoded or converted becomes null; returns the first of those
-    /// that cannot be decoded, else of the others.
+    /// Appends a row with one value per column. A value that cannot be decoded or converted becomes null. Returns the
+    /// first value that cannot be decoded, otherwise the first one that cannot be converted.
     pub fn append<'v, 'a: 'v>(
         &mut self,
         values: impl Iterator<Item = &'v Value<'a>>,
@@ -379,13 +381,13 @@ fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
     })
 }
 
-/// Columns, of each the rows that have a value, and the next row.
+/// Columns, the rows with a value for each column, and the next row.
 pub(crate) type Changes<'t> = (&'t mut [Box<dyn ColumnBuilder>], &'t mut [Vec<u32>], u32);
 
-/// The first value of a row that cannot be decoded, and the first that its column refuses.
+/// The first value of a row that cannot be decoded, and the first value that its column rejects.
 type RowFaults = [Option<(usize, Fault)>; 2];
 
-/// Appends a value that is not raw text. Out of line, so that raw text needs few registers.
+/// Appends a value that is not raw text. Not inlined, so that raw text needs few registers.
 #[inline(never)]
 fn append_any<'a>(
     column: &mut dyn ColumnBuilder,
@@ -405,7 +407,7 @@ fn append_any<'a>(
     }
 }
 
-/// Returns the cells of an image that has exactly one for each column, in the columns' order, as most images do.
+/// Returns the cells of an image, if it has exactly one cell per column in the columns' order. Most images do.
 pub(crate) fn cells_in_order<'e, 'a>(
     image: &Image,
     width: usize,
@@ -420,7 +422,7 @@ pub(crate) fn cells_in_order<'e, 'a>(
     (image.is_in_order || cells.iter().enumerate().all(is_in_place)).then_some(cells)
 }
 
-/// Arranges the cells of an image by column. Absent columns are missing; of a duplicate name, the later cell counts.
+/// Arranges the cells of an image by column. Absent columns are missing. The later cell of a duplicate name counts.
 #[allow(
     clippy::indexing_slicing,
     reason = "names know the columns of the table that has this width"
@@ -452,7 +454,7 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Appends an image. A value that cannot be converted becomes null; returns the first fault.
+    /// Appends an image. A value that cannot be converted becomes null. Returns the first fault.
     pub fn append<'a>(
         &mut self,
         image: &Image,
@@ -470,8 +472,8 @@ impl Map {
         first
     }
 
-    /// Appends a name and its value. A value without a text form becomes null and is a fault; an entry whose name does not fit is
-    /// omitted.
+    /// Appends a name and its value. A value without a text form becomes null and is a fault. An entry whose name does
+    /// not fit is omitted.
     #[inline]
     pub fn push(&mut self, name: &str, value: &Value<'_>) -> Result<()> {
         self.keys.push(name.as_bytes())?;
@@ -479,7 +481,7 @@ impl Map {
             .inspect_err(|_| self.values.push_nulls(1))
     }
 
-    /// Appends a value; the caller appends its name.
+    /// Appends a value. The caller appends its name.
     #[inline]
     pub fn push_value(&mut self, value: &Value<'_>) -> Result<()> {
         match value {
@@ -492,7 +494,7 @@ impl Map {
         Ok(())
     }
 
-    /// Ends a row, which has the entries since the last row.
+    /// Ends a row. Its entries are the entries since the last row.
     #[inline]
     pub fn end_row(&mut self) {
         self.offsets.push(self.keys.len());
@@ -515,10 +517,10 @@ impl Map {
     }
 }
 
-/// Cells of an image by name. A duplicate name has the position of the first and the value of the last cell.
+/// Cells of an image by name. A duplicate name has the position of its first cell and the value of its last cell.
 #[derive(Default)]
 pub(crate) struct ImageByName<'a> {
-    /// By name: the number of the image that wrote it last, and the value.
+    /// The last image that wrote each name, and the value.
     values: Vec<(u32, Value<'a>)>,
     order: Vec<NameId>,
     image: u32,

@@ -8,20 +8,21 @@ use arrow_select::concat::concat;
 use crate::columns::{Bytes, Offsets};
 use crate::output::fields::map_array;
 
-/// Maps that rows share, as those of a table do: each is kept once, with the rows that have it, until the batch is finished.
+/// Maps that rows share. The rows of a table usually share one. Each map is stored once, with its rows, until the batch
+/// is finished.
 #[derive(Default)]
 pub(crate) struct Maps {
-    /// The end of each map's entries.
+    /// End of each map's entries.
     ends: Vec<usize>,
-    /// Consecutive rows that have the same map, or null: the map's number, and how many they are.
+    /// Runs of consecutive rows with the same map, or null: the map's number, and the number of rows.
     runs: Vec<(Option<usize>, usize)>,
     /// Bytes of the rows.
     bytes: usize,
-    /// Bytes of the maps that have been added.
+    /// Bytes of each added map.
     map_bytes: Vec<usize>,
 }
 
-/// Keys of finished maps, which another column of maps may have too.
+/// Keys of finished maps. Another column of maps may have the same keys.
 pub(crate) struct FinishedKeys {
     maps: Maps,
     once: ArrayRef,
@@ -30,11 +31,11 @@ pub(crate) struct FinishedKeys {
     nulls: Option<NullBuffer>,
 }
 
-/// Copies of a map that are made at once: these stay in a core's first cache.
+/// Number of copies of a map to make at once. They fit into a core's first-level cache.
 const COPIES: usize = 16;
 
 impl Maps {
-    /// Adds a map whose entries end there, and take that many bytes in each row. Returns its number.
+    /// Adds a map. Its entries end at `end`, and take `bytes` in each row. Returns its number.
     pub fn add(&mut self, end: usize, bytes: usize) -> usize {
         self.ends.push(end);
         self.map_bytes.push(bytes);
@@ -57,14 +58,14 @@ impl Maps {
         self.bytes
     }
 
-    /// The place of a map's entries: their start, and how many they are.
+    /// Returns the start and the number of a map's entries.
     #[allow(clippy::indexing_slicing, reason = "`add` returned the number")]
     fn place(&self, map: usize) -> (usize, usize) {
         let start = map.checked_sub(1).map_or(0, |before| self.ends[before]);
         (start, self.ends[map] - start)
     }
 
-    /// Returns the entries of all rows, given those of each map.
+    /// Returns the entries of all rows. `once` has the entries of each map.
     fn expand(&self, once: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let mut parts = Vec::new();
         let mut runs = self
@@ -74,7 +75,7 @@ impl Maps {
             .peekable();
         while let Some((map, rows)) = runs.next() {
             let ((start, mut length), mut last) = (self.place(map), map);
-            // Maps of one row each are copied in one go.
+            // Maps with one row each are copied together.
             while let Some((next, _)) = runs.next_if(|next| rows == 1 && *next == (last + 1, 1)) {
                 (length, last) = (length + self.place(next).1, next);
             }
@@ -92,7 +93,7 @@ impl Maps {
         }
     }
 
-    /// The offsets of all rows.
+    /// Returns the offsets of all rows.
     fn offsets(&self) -> Offsets {
         let mut offsets = Offsets::default();
         for (map, rows) in &self.runs {
@@ -106,7 +107,7 @@ impl Maps {
         offsets
     }
 
-    /// Finishes the array of all rows, given the entries of each map. Keys that `known` has are not made again.
+    /// Finishes the array of all rows, given the entries of each map. Reuses the keys in `known`.
     pub fn finish(
         &mut self,
         keys: ArrayRef,
@@ -188,7 +189,7 @@ mod tests {
 
     type Entries = Vec<(String, Option<i32>)>;
 
-    /// The entries of each row, one by one.
+    /// Returns the entries of each row, one by one.
     fn entries(map: &dyn Array) -> Vec<Option<Entries>> {
         let of_row = |entries: StructArray| {
             let (keys, values) = (
@@ -236,7 +237,7 @@ mod tests {
                     entries(&finished(&runs[start..end], &mut known)),
                     expected(&runs[start..end])
                 );
-                // Another column of the same maps, and one of others.
+                // Another column with the same maps, and one with other maps.
                 assert_eq!(
                     entries(&finished(&runs[start..end], &mut known)),
                     expected(&runs[start..end])

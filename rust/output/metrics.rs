@@ -17,11 +17,12 @@ pub struct Metrics {
     pub errors: BTreeMap<&'static str, u64>,
     /// Output rows whose message lacks a column of the table, by column.
     pub missing: BTreeMap<String, u64>,
-    /// Cells of the output that are null because the value is a zero date, by column; those of rows that `DROPMALFORMED` drops too.
+    /// Output cells that are null because the value is a zero date, by column. Includes rows that `DROPMALFORMED`
+    /// drops.
     pub zero_dates: BTreeMap<String, u64>,
     /// Output rows that have a row image.
     pub image_rows: u64,
-    /// Input messages that a template decoded: a performance counter, independent of the output.
+    /// Input messages that a template decoded. A performance counter: the output does not depend on it.
     pub templated: u64,
 }
 
@@ -44,7 +45,7 @@ impl Metrics {
         }
     }
 
-    /// Columns that every row image so far lacks.
+    /// Returns the columns that every row image so far lacks.
     pub fn absent_columns(&self) -> impl Iterator<Item = &str> {
         self.missing
             .iter()

@@ -1,4 +1,4 @@
-//! From events to a record batch: the output rows and columns of a change, and their builders.
+//! Conversion of events to a record batch: the output rows and columns of a change, and their builders.
 
 pub(crate) mod batch;
 pub(crate) mod budget;

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub mode: Mode,
     /// The table's columns, if a schema is given.
     pub table: Option<Fields>,
-    /// Name of the struct column that holds the table's columns; `None` if each is a column of its own.
+    /// Name of the struct column that holds the table's columns; `None` if the columns are at top level.
     pub row_column: Option<String>,
     pub fields: Vec<EnvelopeField>,
     /// Bit set of `fields`.
@@ -29,9 +29,9 @@ pub(crate) struct Plan {
     pub needs: Needs,
     pub filter: Filter,
     pub missing_is_error: bool,
-    /// How the values of the table's columns are converted.
+    /// Options for the conversion of the table's columns.
     pub columns: ColumnOptions,
-    /// Bound of the memory that a message's rows take.
+    /// Bound of the memory for a message's rows.
     pub budget: Budget,
 }
 
@@ -115,7 +115,8 @@ impl Plan {
         )
     }
 
-    /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the constants after it. Rows before may be changes of those after.
+    /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the following constants. Rows before may be
+    /// changes of rows after.
     pub fn images(&self) -> Result<[Images; 3], String> {
         let has_both = self.layout != Layout::Change;
         let image = |is_requested: bool, are_changes| match &self.table {
@@ -135,7 +136,7 @@ impl Plan {
         ])
     }
 
-    /// Names the image in a place of [`Plan::images`].
+    /// Returns the name of the image at an index of [`Plan::images`].
     pub fn side(&self, image: usize, op_name: &str) -> &'static str {
         let is_deleted = self.layout == Layout::Upsert && op_name == "delete";
         if image == OUT_BEFORE || is_deleted {
@@ -154,7 +155,7 @@ impl Plan {
         self.layout == Layout::Change && self.table.is_some() && before && !after
     }
 
-    /// Returns of each column whether its values may be JSON objects, by the requested type or the user's declaration.
+    /// Returns for each column whether its values may be JSON objects, by the requested type or the user's declaration.
     pub fn has_objects(&self) -> Vec<bool> {
         let is_json = |options: &ValueOptions| {
             options
@@ -189,10 +190,10 @@ impl Plan {
     }
 }
 
-/// Number of labels that MySQL's SET has at most.
+/// Maximum number of labels in MySQL's SET.
 const MAX_SET_LABELS: usize = 64;
 
-/// Bytes of the longest cell with these labels: one of an enum, or all of a set.
+/// Returns the bytes of the longest cell with these labels: one label of an enum, or all labels of a set.
 fn label_bytes(labels: &[String]) -> usize {
     let lengths = labels.iter().map(|label| label.len() + 1);
     if labels.len() > MAX_SET_LABELS {
@@ -202,7 +203,7 @@ fn label_bytes(labels: &[String]) -> usize {
     }
 }
 
-/// Returns the table's columns, all nullable, because rows with an error are null.
+/// Returns the table's columns. All are nullable, because rows with an error are null.
 fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
     let fields = match &options.schema {
         None if options.layout == Layout::Change => return Ok(None),

@@ -1,4 +1,4 @@
-//! Output rows: the message and change of each, and references to its parts.
+//! Output rows. A row has a message, a change in it, and references to its parts.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::interner::NameId;
 /// The messages of a call.
 pub(crate) struct Input<'a> {
     pub messages: Vec<Option<&'a [u8]>>,
-    /// The buffer that has most of them, one after the other.
+    /// Buffer with most of the messages in sequence.
     pub buffer: &'a [u8],
     /// Their keys, if option `key` names the column.
     pub keys: Option<Vec<Option<&'a [u8]>>>,
@@ -22,14 +22,14 @@ pub(crate) struct Input<'a> {
     pub offsets: Option<&'a PrimitiveArray<Int64Type>>,
     /// The columns that are copied to the output rows.
     pub kept: Vec<ArrayRef>,
-    /// The schemas of messages that refer to them.
+    /// Schemas to which messages refer.
     pub schemas: &'a SchemaSnapshot,
-    /// Why stored messages could not be read, by the index of the message that refers to each.
+    /// Reasons why stored messages could not be read, by the index of the message that refers to each.
     pub unread: HashMap<usize, &'a str>,
 }
 
 impl<'a> Input<'a> {
-    /// Returns the bytes of a message before it is expanded.
+    /// Returns the bytes of a message before expansion.
     pub fn received(&self, message: usize) -> usize {
         self.messages
             .get(message)
@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
             .map_or(0, <[u8]>::len)
     }
 
-    /// Replaces messages by those that they refer to.
+    /// Replaces messages by the stored messages that they refer to.
     pub fn replace(&mut self, stored: &'a HashMap<usize, Result<&[u8], String>>) {
         for (index, stored) in stored {
             match (stored, self.messages.get_mut(*index)) {
@@ -76,7 +76,7 @@ impl Payloads<'_> {
             .map_or(0, |text| text.len())
     }
 
-    /// Returns the offset of a part of a message in the message.
+    /// Returns the offset of a part in its message.
     pub fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
         let body = self.texts.get(message.checked_sub(self.first)?)?;
         let offset = (part.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
@@ -84,7 +84,7 @@ impl Payloads<'_> {
     }
 }
 
-/// An output row, whose images are already appended to their columns.
+/// An output row. Its images are already appended to their columns.
 pub(crate) struct OutputRow {
     /// Index of the message in the input.
     pub message: usize,
@@ -95,16 +95,16 @@ pub(crate) struct OutputRow {
     pub op_name: &'static str,
     pub envelope: EnvelopeRef,
     pub error: Option<Box<Error>>,
-    /// The columns that an update changed: a range of [`Batch::changed`].
+    /// Columns that an update changed: a range of [`Batch::changed`].
     pub changed: Option<Range<usize>>,
-    /// The schema's columns that are missing from its images: a range of [`Batch::missing`].
+    /// The schema's columns that its images lack: a range of [`Batch::missing`].
     pub missing: Range<usize>,
-    /// The order in which the message declares its types, unless it is that of its block: a range of [`Batch::types`].
+    /// Order in which the message declares its types, unless it is the block's order: a range of [`Batch::types`].
     pub types: Range<usize>,
 }
 
 impl OutputRow {
-    /// A row of a message's first change.
+    /// Returns a row of a message's first change.
     pub fn new(message: usize, op: Op, op_name: &'static str, envelope: EnvelopeRef) -> Self {
         OutputRow {
             message,
@@ -131,8 +131,8 @@ pub(crate) struct TableEnvelope {
 pub(crate) enum EnvelopeRef {
     /// The message could not be read.
     None,
-    /// In [`Events::envelopes`].
+    /// An index in [`Events::envelopes`].
     Event(usize),
-    /// That of a table; the source is in [`Events::sources`].
+    /// The envelope of a table. Its source is in [`Events::sources`].
     Table { table: usize, source: usize },
 }
