@@ -1,7 +1,7 @@
 //! Errors, and where they occur.
 //!
-//! A [`Fault`] is created close to the bytes, with only local knowledge: a kind, a description, an offset. It becomes an
-//! [`Error`] where the message, the dialect and the field are known. The success path pays for neither.
+//! A [`Fault`] is created close to the bytes, with only local knowledge: a kind, a description, an offset. It becomes
+//! an [`Error`] where the message, the dialect and the field are known. The success path pays for neither.
 
 use std::borrow::Cow;
 use std::fmt;

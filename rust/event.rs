@@ -1,7 +1,7 @@
 //! Change events: the one form that every dialect produces, borrowed from the message.
 //!
-//! A dialect reads a message into [`Events`]: an [`Envelope`] for each message and a [`Row`] for each change. Row images
-//! are lists of cells, which the batch converts once it knows the requested tables and columns.
+//! A dialect reads a message into [`Events`]: an [`Envelope`] for each message and a [`Row`] for each change. Row
+//! images are lists of cells, which the batch converts once it knows the requested tables and columns.
 
 use std::borrow::Cow;
 use std::ops::Range;

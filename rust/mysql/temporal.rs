@@ -168,7 +168,8 @@ impl UsualDateTime {
     /// Parses it at the start of the window. Equals [`DateTimeText::prefix`] for this form, with fewer instructions.
     #[inline(always)]
     pub fn prefix(window: &Window) -> Option<UsualDateTime> {
-        /// Addend that carries a day above 31, an hour above 23, a minute or second above 59 into the highest bit of its lane.
+        /// Addend that carries a day above 31, an hour above 23, a minute or second above 59 into the highest bit of
+        /// its lane.
         const BOUNDS: [u64; 2] = [
             u64::from_le_bytes([96, 0, 0, 104, 0, 0, 68, 0]),
             u64::from_le_bytes([0, 68, 0, 0, 0, 0, 0, 0]),

@@ -10,7 +10,8 @@ pub(super) fn type_for(declared: &DeclaredType) -> DataType {
     infer(declared, &Value::Missing)
 }
 
-/// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines it.
+/// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines
+/// it.
 pub(super) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;
     match (declared.family, declared.unsigned) {
