@@ -188,7 +188,7 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader
     }
 }
 
-/// Reads messages into a batch: by a template if one matches, else through events.
+/// Reads messages into a batch: by a template if one matches, otherwise through events.
 struct BatchReader<'r> {
     decoder: &'r Decoder,
     batch: Batch<'r>,

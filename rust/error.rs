@@ -1,4 +1,4 @@
-//! Errors, and where they occur.
+//! Errors and their places.
 //!
 //! A [`Fault`] is created close to the bytes, with only local knowledge: a kind, a description, an offset. It becomes
 //! an [`Error`] where the message, the dialect and the field are known. The success path pays for neither.

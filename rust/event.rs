@@ -335,9 +335,9 @@ pub(crate) struct Needs {
     pub images: bool,
     /// Declared types: for the output, or because the conversion of a column depends on them.
     pub types: bool,
-    /// JDBC type numbers, where they must be collected from the columns.
+    /// JDBC type numbers, if they must be collected from the columns.
     pub jdbc_types: bool,
-    /// The encodings of values, where a message declares them.
+    /// Encodings of values, if a message declares them.
     pub encodings: bool,
     /// The column `source`.
     pub source: bool,

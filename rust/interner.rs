@@ -45,7 +45,7 @@ pub(crate) struct Interner<'s> {
     /// True if the quoting of a name was undone since the quoting was set.
     has_unquoted: bool,
     keys: Vec<Key>,
-    /// By the raw JSON characters: differently escaped spellings of a name share its id.
+    /// Ids by the raw JSON characters. Differently escaped spellings of a name share an id.
     ids: HashMap<Box<str>, NameId>,
     by_name: HashMap<Box<str>, NameId>,
     /// Direct-mapped cache by [`fingerprint`]. With it, names in any order are nearly as fast as in the predicted

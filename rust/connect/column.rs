@@ -178,7 +178,7 @@ impl Column<'_> {
             }
             DataType::Timestamp(_, _) => self.date_time(value),
             DataType::Duration(_) | DataType::Time64(_) => self.time(value),
-            // Users request these types for a `bigint unsigned`, and hardly for anything else.
+            // Users request these types for a `bigint unsigned`, and rarely for other columns.
             DataType::Decimal128(20, 0) | DataType::UInt64
                 if self.modes.unsigned == Some(UnsignedMode::Long) && is_number(value) =>
             {

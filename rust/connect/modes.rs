@@ -17,9 +17,9 @@ pub(crate) enum DecimalMode {
 /// Debezium's `time.precision.mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeMode {
-    /// By the column's precision, but TIME always in microseconds.
+    /// Unit by the column's precision; TIME always in microseconds.
     AdaptiveTimeMicroseconds,
-    /// By the column's precision.
+    /// Unit by the column's precision.
     Adaptive,
     /// Milliseconds.
     Connect,

@@ -71,7 +71,7 @@ pub(crate) enum Place {
     Head(usize),
     /// This many bytes at the end.
     Tail(usize),
-    /// This many bytes at the end, else at the beginning.
+    /// This many bytes at the end, otherwise at the beginning.
     Either(usize),
 }
 

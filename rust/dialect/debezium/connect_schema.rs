@@ -172,7 +172,7 @@ impl Schema {
         self.parameter("__debezium.source.column.type")
     }
 
-    /// Returns the text of the declared type: MySQL's if the connector propagates it, else Connect's.
+    /// Returns the text of the declared type: MySQL's if the connector propagates it, otherwise Connect's.
     pub fn spelling(&self) -> String {
         if let Some(tidb_type) = self.tidb_type() {
             return tidb_spelling(&tidb_type, self);

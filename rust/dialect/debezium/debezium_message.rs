@@ -34,7 +34,7 @@ pub(super) struct Message<'a> {
     pub shape: Shape,
     /// True if it has members that an envelope does not have.
     pub others: bool,
-    /// True if a flat row says that it is deleted.
+    /// Value of a flat row's deletion mark.
     pub deleted: Option<bool>,
     /// Operation in the member of a flat row that the option `op_column` names.
     pub said: Option<Op>,
