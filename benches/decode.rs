@@ -1,14 +1,14 @@
-//! towpath and other readers over the same messages, on one core.
+//! Bench of towpath and other readers over the same messages, on one core.
 //!
-//! The figures are the thread's CPU time, as other work on the machine disturbs a wall clock more. The peers stop far
-//! short of towpath's work: simd-json's tape and serde_json's `IgnoredAny` only look at the text, and derived structs
-//! and Avro's values hold text, with no value converted.
+//! The figures are the thread's CPU time, because other work on the machine disturbs a wall clock more. The peers do
+//! far less than towpath: simd-json's tape and serde_json's `IgnoredAny` only scan the text. Derived structs and Avro's
+//! values hold text, and convert no value.
 //!
-//! Before anything is timed, towpath has to find every row of the corpus and no error. A dialect that this towpath does not
-//! know yet is left out, and only its peers are measured.
+//! Before any timing, towpath must find every row of the corpus and no error. If towpath does not know a dialect yet,
+//! only its peers are measured.
 //!
-//! `cargo bench --bench decode` is criterion's, one way after the other: for work on one of them. What `run.py` reports
-//! comes from verbs that print JSON, since ratios need ways that take turns:
+//! `cargo bench --bench decode` runs criterion, one way after the other, for work on a single way. `run.py` uses verbs
+//! that print JSON, because ratios need ways that take turns:
 //!
 //!     decode rounds SHAPE N          nanoseconds of every way in each of N rounds
 //!     decode scaling AXIS N          the same for towpath over growing columns, rows, tables or value
@@ -29,7 +29,7 @@ use ways::{array, known_ways, way};
 fn measure(group: &mut BenchmarkGroup<'_, CpuTime>, shape: &str, corpus: &Corpus) {
     let messages = array(&corpus.messages);
     for name in known_ways(shape, corpus) {
-        // Made only when it runs, so that a filter on the command line spares the checks of the others.
+        // Create the reader only when it runs, so that a filter on the command line skips the checks of the others.
         let mut read = None;
         group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
             let read = read.get_or_insert_with(|| way(shape, name, corpus));

@@ -1,10 +1,10 @@
-//! What memory a decode takes.
+//! Memory that a decode takes.
 //!
 //!     memory FILE COUNT WAY
 //!
-//! decodes one batch: the first messages of a file that `corpus.py` wrote. A program of its own, as counting allocations costs
-//! time, and as it holds nothing but its input: a corpus that was made here would leave free memory behind, which a decode
-//! would fill before it took more from the system. Prints JSON.
+//! decodes one batch: the first messages of a file that `corpus.py` wrote. It is a separate program, because counting
+//! allocations costs time, and because it must hold only its input. A corpus made here would leave free memory behind.
+//! A decode would fill this memory before it takes more from the system. Prints JSON.
 
 #[path = "ways/options.rs"]
 mod options;
@@ -23,10 +23,10 @@ use towpath::Decoder;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// How often it is decoded in all. The peak is that of all of these, as memory given back may be fit for the next or not.
+/// Number of decodes. The peak covers all of them, because the next decode may not be able to reuse freed memory.
 const TIMES: usize = 3;
 
-/// A u32 before each message says its length, the high byte first.
+/// Reads messages, each with a big-endian u32 length in front.
 fn messages(path: &str, count: usize) -> Result<BinaryArray> {
     let mut file = BufReader::new(File::open(path)?);
     let (mut builder, mut message) = (BinaryBuilder::new(), Vec::new());
@@ -40,7 +40,7 @@ fn messages(path: &str, count: usize) -> Result<BinaryArray> {
     Ok(builder.finish())
 }
 
-/// A figure of Linux on this process, in bytes.
+/// Returns one of Linux's figures for this process, in bytes.
 fn status(name: &str) -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status
@@ -55,7 +55,7 @@ fn status(name: &str) -> Result<u64> {
     Ok(kibibytes.expect("it is a number") << 10)
 }
 
-/// The peak is what is resident now.
+/// Resets the peak to the memory that is resident now.
 fn forget_peak() -> Result<()> {
     std::fs::write("/proc/self/clear_refs", "5")
 }

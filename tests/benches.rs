@@ -1,6 +1,6 @@
-//! Every way of the benches reads a small corpus of every shape once, and finds in it what was written.
+//! Every way of the benches reads a small corpus of every shape once, and finds its content.
 
-// The modules are the bench's, which uses more of them.
+// The bench uses more of its modules than this test.
 #![allow(dead_code)]
 
 #[path = "../benches/corpus/mod.rs"]

@@ -1,4 +1,4 @@
-//! canal's FlatMessage, and TiCDC's: a statement's rows are one message.
+//! FlatMessages of canal and TiCDC. The rows of a statement are one message.
 
 use super::{Binlog, Image, Statement, by_column, list, members, quoted, shown_object};
 
@@ -48,10 +48,10 @@ pub(super) fn canal(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     vec![message.into_bytes()]
 }
 
-/// Members of the envelope behind which [`with_spaces`] puts white space.
+/// Members of the envelope after which [`with_spaces`] puts white space.
 const SPACED: [&str; 4] = [r#""gtid":"#, r#""isDdl":"#, r#""pkNames":"#, r#""sql":"#];
 
-/// Every message with white space that differs from message to message, so that no two look alike to a reader that compares.
+/// Writes every message with different white space, so that no two look alike to a reader that compares them.
 pub(super) fn spaced(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     let index = binlog.statements;
     canal(binlog)
@@ -60,7 +60,7 @@ pub(super) fn spaced(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The same for every tenth message.
+/// Writes every tenth message with different white space.
 pub(super) fn tenth_spaced(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     if binlog.statements % 10 == 9 {
         spaced(binlog)
@@ -69,8 +69,8 @@ pub(super) fn tenth_spaced(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     }
 }
 
-/// One space to four behind each of four colons: 256 ways, which take turns in no order. These members stand behind `data`,
-/// so a reader finds out late.
+/// Puts one to four spaces after each of four colons: 256 variants in irregular order. These members follow `data`, so
+/// a reader notices the difference late.
 fn with_spaces(message: Vec<u8>, index: u64) -> Vec<u8> {
     let turn = index.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
     let mut text = String::from_utf8(message).expect("messages are text");
@@ -87,7 +87,7 @@ pub(super) fn ticdc(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
         index, table, kind, ..
     } = statement;
     let (data, old) = images(&statement);
-    // A Go map, in an order of its own each time.
+    // A Go map has a random order.
     let mut mysql_types: Vec<_> = table
         .columns
         .iter()

@@ -1,4 +1,4 @@
-//! canal's Packet of Entries, as its Kafka producer writes it: transactions with their marks, a RowChange a statement.
+//! Packets of Entries from canal's Kafka producer: transactions with their marks, and one RowChange per statement.
 
 use super::{Binlog, Column, Image, Row, Statement, text};
 
@@ -54,7 +54,7 @@ fn transaction(binlog: &mut Binlog<'_>, entries: &mut Vec<u8>) {
     binlog.truth.rows += 2; // the marks are rows too
 }
 
-/// Entry, as one of the packet's Messages.
+/// Appends an Entry, as one of the packet's Messages.
 fn put_entry(entries: &mut Vec<u8>, header: &[u8], kind: i64, content: &[u8]) {
     let mut entry = Vec::new();
     put_bytes(&mut entry, 1, header);
@@ -63,15 +63,15 @@ fn put_entry(entries: &mut Vec<u8>, header: &[u8], kind: i64, content: &[u8]) {
     put_bytes(entries, 2, &entry);
 }
 
-/// Header. Marks of transactions have neither database nor table.
+/// Returns a Header. Marks of transactions have neither database nor table.
 fn header(index: u64, table: &str) -> Vec<u8> {
     let mut header = Vec::new();
     put_number(&mut header, 1, 1); // version
     put_bytes(&mut header, 2, b"mysql-bin.000070");
     put_number(&mut header, 3, 4_000_000 + index as i64 * 700); // its offset
-    put_number(&mut header, 4, 21); // the server
+    put_number(&mut header, 4, 21); // server id
     put_bytes(&mut header, 5, b"UTF-8");
-    put_number(&mut header, 6, (1_763_000_000 + index as i64 / 50) * 1000); // when it was executed
+    put_number(&mut header, 6, (1_763_000_000 + index as i64 / 50) * 1000); // execution time
     put_number(&mut header, 7, 2); // MySQL
     put_bytes(&mut header, 8, if table.is_empty() { b"" } else { b"shop" });
     put_bytes(&mut header, 9, table.as_bytes());
@@ -99,9 +99,9 @@ fn event_type(statement: &Statement<'_>) -> i64 {
 
 fn row_change(statement: &Statement<'_>) -> Vec<u8> {
     let mut change = Vec::new();
-    put_number(&mut change, 1, 1065); // the table
+    put_number(&mut change, 1, 1065); // table id
     put_number(&mut change, 2, event_type(statement));
-    put_number(&mut change, 10, 0); // no DDL
+    put_number(&mut change, 10, 0); // not a DDL
     for row in &statement.rows {
         put_bytes(&mut change, 12, &row_data(&statement.table.columns, row));
     }
@@ -131,7 +131,7 @@ fn put_image(
     }
 }
 
-/// Column.
+/// Returns a Column.
 fn column_value(column: &Column, at: usize, cell: &str, updated: bool) -> Vec<u8> {
     let (mut value, text) = (Vec::new(), text(cell));
     put_number(&mut value, 1, at as i64);

@@ -1,4 +1,4 @@
-//! CloudCanal's own JSON: a statement's rows are one message, and both images are whole.
+//! CloudCanal's own JSON. The rows of a statement are one message, and both images are whole.
 
 use super::{Binlog, Image, Statement, by_column, list, quoted, row_object};
 

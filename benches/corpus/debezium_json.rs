@@ -1,4 +1,4 @@
-//! Debezium's envelope as Kafka Connect's JsonConverter writes it, with the connector's default modes: a message a row.
+//! Debezium's envelope from Kafka Connect's JsonConverter, with the connector's default modes. Each row is a message.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -52,7 +52,7 @@ fn payload(binlog: &mut Binlog<'_>, statement: &Statement<'_>, row: &Row, at: us
     )
 }
 
-/// When the server executed the change: MySQL tells whole seconds.
+/// Returns the time when the server executed the change. MySQL gives whole seconds.
 fn execution(statement: &Statement<'_>) -> u64 {
     (1_763_000_000 + statement.index / 50) * 1000
 }
@@ -88,7 +88,7 @@ fn value(column: &Column, cell: &str) -> String {
     }
 }
 
-/// Two's complement in as few bytes as hold it, the greatest first.
+/// Returns the two's complement in the fewest possible bytes, big-endian.
 fn shortest(unscaled: i64) -> Vec<u8> {
     let bytes = unscaled.to_be_bytes();
     let needless = (0..7)
@@ -161,7 +161,7 @@ fn source_schema() -> [String; 17] {
     ]
 }
 
-/// A column's physical type, and where it has one the name that says what is meant.
+/// Returns a column's physical type, with the name of its logical type if it has one.
 fn column_schema(column: &Column) -> String {
     let decimal = r#""name":"org.apache.kafka.connect.data.Decimal","version":1,"parameters":{"scale":"2","connect.decimal.precision":"10"},"#;
     let (kind, meaning) = match column.base_type() {

@@ -1,4 +1,4 @@
-//! Aliyun DTS: a raw Avro datum a row, of the schema with `bornTimestamp`, which is in `peers/dts_record.avsc`.
+//! Aliyun DTS: one raw Avro datum per row, by the schema with `bornTimestamp` (`peers/dts_record.avsc`).
 
 use super::{Binlog, Column, Image, Row, Statement, instant, text};
 
@@ -76,7 +76,7 @@ fn put_fields(out: &mut Vec<u8>, columns: &[Column]) {
     put_long(out, 0);
 }
 
-/// MySQL's own numbers of its types.
+/// Returns MySQL's type number.
 fn type_number(column: &Column) -> i64 {
     match column.base_type() {
         "tinyint" => 1,
@@ -120,27 +120,27 @@ fn put_value(out: &mut Vec<u8>, column: &Column, cell: &str) {
     }
 }
 
-/// Integer: how many bytes the column has, and the digits.
+/// Appends an Integer: the column's width in bytes, and the digits.
 fn put_integer(out: &mut Vec<u8>, width: i64, text: &str) {
     put_long(out, 1);
     put_long(out, width);
     put_text(out, text);
 }
 
-/// Character: Avro's text and bytes look the same.
+/// Appends a Character. Avro encodes text and bytes in the same way.
 fn put_character(out: &mut Vec<u8>, text: &str) {
     put_branch_text(out, 2, "utf8mb4");
     put_text(out, text);
 }
 
-/// Decimal: the digits, how many, and how many after the point.
+/// Appends a Decimal: the digits, their number, and the number of fraction digits.
 fn put_decimal(out: &mut Vec<u8>, text: &str) {
     put_branch_text(out, 3, text);
     put_long(out, text.len() as i64 - 1);
     put_long(out, 2);
 }
 
-/// Timestamp: `millis` holds microseconds.
+/// Appends a Timestamp. `millis` holds microseconds.
 fn put_timestamp(out: &mut Vec<u8>, text: &str) {
     let instant = instant(text);
     put_long(out, 5);
@@ -148,7 +148,7 @@ fn put_timestamp(out: &mut Vec<u8>, text: &str) {
     put_long(out, i64::from(instant.subsec_microsecond()));
 }
 
-/// DateTime: each part may be null; a date has no clock.
+/// Appends a DateTime. Each part may be null, and a date has no time of day.
 fn put_clock(out: &mut Vec<u8>, text: &str, has_time: bool) {
     put_long(out, 6);
     for part in text.split(['-', ' ', ':']) {
@@ -169,7 +169,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Zigzag, seven bits a byte.
+/// Appends zigzag, seven bits per byte.
 fn put_long(out: &mut Vec<u8>, number: i64) {
     let mut rest = ((number << 1) ^ (number >> 63)) as u64;
     while rest >= 0x80 {

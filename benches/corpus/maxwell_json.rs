@@ -1,4 +1,4 @@
-//! Maxwell: a message a row; numbers are JSON's, and `old` has what changed.
+//! Maxwell: each row is a message. Numbers are JSON numbers, and `old` has the changed columns.
 
 use super::{Binlog, Column, Row, Statement, bare, members, row_object};
 
@@ -6,7 +6,7 @@ pub(super) fn write(binlog: &mut Binlog<'_>) -> Vec<Vec<u8>> {
     let statement = binlog.statement();
     let last = statement.rows.len() - 1;
     let messages = statement.rows.iter().enumerate().map(|(at, row)| {
-        // Maxwell numbers a transaction's rows, but for the last.
+        // Maxwell numbers a transaction's rows, except the last.
         let place = if at == last {
             r#""commit":true"#.to_owned()
         } else {

@@ -1,7 +1,7 @@
-//! The messages of all benches. The Rust bench generates them each time; `write_corpus.rs` writes them to files for the
+//! Messages of all benches. The Rust bench generates them each time. `write_corpus.rs` writes them to files for the
 //! Python benches.
 //!
-//! Statements over tables are drawn here; how each producer writes them is in the other files, one for each dialect.
+//! This file draws the statements over tables. The other files encode them, one file per dialect.
 
 mod canal_json;
 mod canal_protobuf;
@@ -16,7 +16,7 @@ pub use scaling::{AXES, scaled};
 
 const SEED: u64 = 20261121;
 
-/// The shapes, by name: see [`shape`] for what each is.
+/// Names of the shapes. [`shape`] defines each.
 pub const SHAPES: [&str; 16] = [
     "wide",
     "narrow",
@@ -36,7 +36,7 @@ pub const SHAPES: [&str; 16] = [
     "mixed",
 ];
 
-/// splitmix64: the same numbers with every version of every library.
+/// splitmix64, which yields the same numbers with every library version.
 struct Random(u64);
 
 impl Random {
@@ -104,7 +104,7 @@ const CHINESE_CITIES: [&str; 5] = [
 ];
 const CHINESE_STREETS: [&str; 5] = ["建国路", "世纪大道", "科技园路", "中山大道", "文三路"];
 const COUNTRIES: [&str; 6] = ["CN", "US", "DE", "NO", "FR", "PT"];
-/// JSON text already, as all words here are.
+/// Words as JSON text.
 const ESCAPES: [&str; 5] = [
     r#"\"VIP\""#,
     r"line\nbreak",
@@ -240,12 +240,12 @@ struct Column {
     make: fn(&mut Random) -> String,
     /// Per cent of updates that change it.
     updated: u64,
-    /// Text of so many bytes in place of what `make` makes, unless 0.
+    /// Length of a text that replaces the output of `make`, unless 0.
     bytes: usize,
 }
 
 impl Column {
-    /// The declared type without its parameters.
+    /// Returns the declared type without its parameters.
     fn base_type(&self) -> &'static str {
         self.mysql_type.split('(').next().unwrap_or_default()
     }
@@ -317,7 +317,8 @@ fn narrow() -> Vec<Table> {
     }]
 }
 
-/// One of the ten tables: the wide columns rotated, and one of them replaced by a column no other table has.
+/// Returns one of the ten tables: the wide columns in rotated order, one of them replaced by a column that no other
+/// table has.
 fn tenth(index: usize) -> Table {
     let mut columns = wide_columns();
     columns.rotate_left(index);
@@ -328,7 +329,7 @@ fn tenth(index: usize) -> Table {
     }
 }
 
-/// The orders as all producers but canal write them: decimals have their whole scale.
+/// Returns the orders of all producers but canal: decimals have their whole scale.
 fn exact_orders() -> Vec<Table> {
     let mut tables = orders();
     for column in tables
@@ -350,10 +351,10 @@ fn ticdc_orders() -> Vec<Table> {
     tables
 }
 
-/// Writes the next statement, or a few of them, into as many messages as the producer makes of it.
+/// Writes the next statement, or a few, into one or more messages.
 type Write = fn(&mut Binlog<'_>) -> Vec<Vec<u8>>;
 
-/// A dialect's name and who writes it.
+/// Name of a dialect, and its writer.
 type Writer = (&'static str, Write);
 
 const CANAL: Writer = ("canal-json", canal_json::canal);
@@ -368,17 +369,17 @@ const MAXWELL: Writer = ("maxwell-json", maxwell_json::write);
 const PROTOBUF: Writer = ("canal-protobuf", canal_protobuf::write);
 const RIVER: Writer = ("river-json", river_json::write);
 
-/// What one corpus is made of.
+/// Parameters of one corpus.
 struct Shape {
     tables: Vec<Table>,
-    /// They take turns.
+    /// Writers, in turns.
     writers: Vec<Writer>,
-    /// Per cent of inserts and of updates; the rest are deletes.
+    /// Per cent of inserts and of updates. The rest are deletes.
     inserts: u64,
     updates: u64,
     shuffled: bool,
     ticdc: bool,
-    /// Rows a statement; none leaves it to chance.
+    /// Rows per statement; random if `None`.
     rows: Option<usize>,
 }
 
@@ -442,7 +443,7 @@ fn shape(name: &str) -> Shape {
     }
 }
 
-/// A row as JSON texts, one for each column. `shown` has the places of those that an image of changes has, in its order.
+/// A row as JSON texts, one per column. `shown` has the places of the columns in an image of changes, in its order.
 struct Image {
     cells: Vec<String>,
     shown: Vec<usize>,
@@ -458,14 +459,14 @@ impl Image {
     }
 }
 
-/// A changed row: an insert has no image before, a delete none after.
+/// A changed row. An insert has no before image, a delete no after image.
 struct Row {
     before: Option<Image>,
     after: Option<Image>,
 }
 
 impl Row {
-    /// The row that canal and those after it call `data`.
+    /// Returns the row that canal's family of dialects calls `data`.
     fn data(&self) -> &Image {
         self.after
             .as_ref()
@@ -473,12 +474,12 @@ impl Row {
             .expect("a row has an image")
     }
 
-    /// What they call `old`.
+    /// Returns the row that they call `old`.
     fn old(&self) -> Option<&Image> {
         self.before.as_ref().filter(|_| self.after.is_some())
     }
 
-    /// Whether an update changed this column.
+    /// Returns whether an update changed this column.
     fn changed(&self, column: usize) -> bool {
         self.old()
             .is_some_and(|old| old.cells[column] != self.data().cells[column])
@@ -493,7 +494,7 @@ struct Statement<'s> {
     rows: Vec<Row>,
 }
 
-/// Where statements come from, one after another.
+/// Source of statements, one after another.
 struct Binlog<'s> {
     random: Random,
     shape: &'s Shape,
@@ -516,13 +517,13 @@ impl<'s> Binlog<'s> {
         }
     }
 
-    /// Milliseconds between a change and its message.
+    /// Returns the milliseconds between a change and its message.
     fn lag(&mut self) -> u64 {
         100 + self.random.below(900)
     }
 }
 
-/// 1.2 rows a statement: most have one.
+/// Returns the number of rows: 1.2 per statement on average. Most statements have one.
 fn row_count(random: &mut Random) -> usize {
     match random.below(100) {
         0..86 => 1,
@@ -585,7 +586,8 @@ fn row(random: &mut Random, shape: &Shape, table: &Table, kind: &str, changed: &
     }
 }
 
-/// What the row was. `changed` grows over the rows of a statement, as canal shares that set between them.
+/// Returns the earlier cells of a row. `changed` grows over the rows of a statement, because canal shares this set
+/// between them.
 fn cells_before(
     random: &mut Random,
     table: &Table,
@@ -602,7 +604,7 @@ fn cells_before(
     before
 }
 
-// What the files of the dialects share.
+// Shared by the files of the dialects.
 
 fn members<V: std::fmt::Display>(pairs: &[(&str, V)]) -> String {
     let members: Vec<String> = pairs
@@ -616,7 +618,7 @@ fn list(items: &[String]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// One member for each column of a table.
+/// Returns an object with one member per column of a table.
 fn by_column<V: std::fmt::Display>(table: &Table, value: impl Fn(&Column) -> V) -> String {
     let pairs: Vec<(&str, V)> = table
         .columns
@@ -626,7 +628,7 @@ fn by_column<V: std::fmt::Display>(table: &Table, value: impl Fn(&Column) -> V) 
     members(&pairs)
 }
 
-/// A whole row as an object.
+/// Returns a whole row as an object.
 fn row_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
     let every = table.columns.iter().zip(&image.cells);
     let pairs: Vec<(&str, String)> = every
@@ -635,7 +637,7 @@ fn row_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> Str
     members(&pairs)
 }
 
-/// A row as an image of changes has it.
+/// Returns a row as an object of an image of changes.
 fn shown_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> String) -> String {
     let shown = image
         .shown
@@ -647,17 +649,17 @@ fn shown_object(table: &Table, image: &Image, value: impl Fn(&Column, &str) -> S
     members(&pairs)
 }
 
-/// The value itself, out of a cell's JSON text.
+/// Returns the value in a cell's JSON text.
 fn text(cell: &str) -> Option<String> {
     serde_json::from_str(cell).expect("cells are strings or null")
 }
 
-/// A cell's text without its quotes, where it is known to have no escapes.
+/// Returns a cell's text without its quotes. The text has no escapes.
 fn bare(cell: &str) -> &str {
     cell.trim_matches('"')
 }
 
-/// Time zones do not matter here: all clocks are UTC.
+/// Parses an instant. All times are in UTC here.
 fn instant(text: &str) -> jiff::Timestamp {
     let clock: jiff::civil::DateTime = text.parse().expect("cells with times are right");
     clock
@@ -666,10 +668,10 @@ fn instant(text: &str) -> jiff::Timestamp {
         .timestamp()
 }
 
-/// What a reader of a corpus has to find.
+/// Content that a reader of a corpus must find.
 #[derive(Default)]
 pub struct Truth {
-    /// Changed rows, and the marks of transactions where a dialect has them.
+    /// Changed rows, and the marks of transactions if a dialect has them.
     pub rows: u64,
     pub before: Sums,
     pub after: Sums,
@@ -690,7 +692,7 @@ impl Truth {
 pub struct Sums {
     pub images: usize,
     pub ids: i64,
-    /// Of `total`, which one of the ten tables lacks.
+    /// Sum of `total`, which one of the ten tables lacks.
     pub cents: i64,
 }
 
@@ -715,20 +717,20 @@ fn cents(total: &str) -> i64 {
         .expect("totals are numbers")
 }
 
-/// A message and the dialect that it is written in.
+/// A message and its dialect.
 pub struct Message {
     pub dialect: &'static str,
     pub bytes: Vec<u8>,
 }
 
-/// Messages, and what is in them.
+/// Messages and their content.
 pub struct Corpus {
     pub messages: Vec<Message>,
     pub truth: Truth,
 }
 
 impl Corpus {
-    /// At least so many messages of a shape: the last statement may be of several.
+    /// Returns at least `count` messages of a shape. The last statement may have several.
     pub fn new(name: &str, count: usize) -> Corpus {
         let shape = shape(name);
         let mut binlog = Binlog {

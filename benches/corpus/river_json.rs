@@ -1,4 +1,4 @@
-//! KafkaRiverCanal: a message a row, and an object a column that says everything about it.
+//! KafkaRiverCanal: each row is a message, and each column an object with all data about it.
 
 use super::{Binlog, Column, Row, Statement, list, quoted};
 
@@ -52,7 +52,8 @@ fn cell(column: &Column, row: &Row, at: usize) -> String {
     )
 }
 
-/// Gson escapes what could end an HTML attribute, and the producer writes null as an empty text.
+/// Escapes like Gson, which escapes characters that could end an HTML attribute. The producer writes null as empty
+/// text.
 fn gson(cell: &str) -> String {
     if cell == "null" {
         quoted("")

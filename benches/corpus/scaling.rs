@@ -1,11 +1,11 @@
-//! Shapes that differ in one size only, to see what that size costs. Their names are `AXIS-SIZE`.
+//! Shapes that differ in one size only, to measure the cost of this size. Their names are `AXIS-SIZE`.
 
 use super::{
     CANAL, Column, ENGLISH, Random, Shape, Table, column, make_exact_total, make_id, make_number,
     make_timestamp, orders, wide_columns,
 };
 
-/// What grows, and how far.
+/// The growing quantities, and their sizes.
 pub const AXES: [(&str, &[usize]); 4] = [
     ("columns", &[4, 10, 32, 100, 316, 1_000]),
     ("rows", &[1, 3, 10, 32, 100, 316, 1_000]),
@@ -13,7 +13,7 @@ pub const AXES: [(&str, &[usize]); 4] = [
     ("value", &[10, 100, 1_000, 10_000, 100_000, 1_000_000]),
 ];
 
-/// The axis and size that a shape's name tells, if it is one of these.
+/// Returns the axis and the size in a shape's name, if it is a scaling shape.
 pub fn scaled(name: &str) -> Option<(&str, usize)> {
     let (axis, size) = name.split_once('-')?;
     AXES.iter().find(|(known, _)| *known == axis)?;
@@ -42,8 +42,8 @@ fn tables(axis: &str, size: usize) -> Vec<Table> {
     }
 }
 
-/// The wide columns rotated, and one more that no other table has. Names are of one length, so that messages of few tables
-/// and of many have the same bytes.
+/// Returns a table with the wide columns in rotated order, and one column that no other table has. All names have the
+/// same length, so that messages of few and of many tables have the same number of bytes.
 fn one_of_many(index: usize) -> Table {
     let mut columns = wide_columns();
     columns.rotate_left(index % 12);
@@ -63,7 +63,7 @@ fn one_of_many(index: usize) -> Table {
     }
 }
 
-/// Four kinds that take turns. All but the first of a kind have their place in their names.
+/// Returns columns of four kinds in turns. The names contain the index, except the first of each kind.
 fn turns(count: usize) -> Vec<Column> {
     let kinds = [
         column("id", "bigint", -5, make_id, 0),
@@ -90,7 +90,7 @@ fn notes(bytes: usize) -> Vec<Column> {
     ]
 }
 
-/// Words, with an escape after every tenth: so many bytes of JSON text.
+/// Returns words as `bytes` bytes of JSON text, with an escape after every tenth word.
 pub(super) fn text(random: &mut Random, bytes: usize) -> String {
     let english: Vec<&str> = ENGLISH.split_whitespace().collect();
     let mut text = String::with_capacity(bytes + 16);

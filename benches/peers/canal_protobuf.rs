@@ -1,5 +1,5 @@
-//! prost: canal's messages as structs that own their text. The fields are those that canal writes. To share the bytes of
-//! a packet's body and of what is in it, instead of copying them, made no difference that could be measured.
+//! prost: canal's messages as structs that own their text, with the fields that canal writes. Sharing the bytes of a
+//! packet's body instead of copying them made no measurable difference.
 
 use std::hint::black_box;
 
@@ -126,7 +126,7 @@ struct TransactionEnd {
     transaction: String,
 }
 
-/// An entry, read to its end.
+/// A completely read entry.
 #[expect(dead_code, reason = "only built")]
 enum Content {
     Begin(Header, TransactionBegin),
@@ -158,8 +158,8 @@ pub fn prost_structs(messages: &BinaryArray) {
     }
 }
 
-/// How many rows and marks of transactions there are, and the sums of the ids before and after: so that the structs are
-/// known to be filled.
+/// Returns the number of rows and transaction marks, and the sums of the ids before and after. They prove that the
+/// structs are filled.
 pub fn found(messages: &BinaryArray) -> (u64, i64, i64) {
     let contents = messages
         .iter()

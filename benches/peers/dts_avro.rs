@@ -1,4 +1,4 @@
-//! Apache's avro: a datum into its `Value`.
+//! Apache's avro: reads a datum into its `Value`.
 
 use std::hint::black_box;
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ fn reader() -> GenericDatumReader<'static> {
         .expect("the schema is right")
 }
 
-/// The names of the schema are looked up once, not for each datum.
+/// Looks up the names of the schema once, not for each datum.
 pub fn values() -> impl FnMut(&BinaryArray) {
     let reader = reader();
     move |messages| {
@@ -32,7 +32,7 @@ pub fn values() -> impl FnMut(&BinaryArray) {
     }
 }
 
-/// How many rows there are, and the sums of the ids before and after: so that the values are known to be right.
+/// Returns the number of rows, and the sums of the ids before and after. They prove that the values are right.
 pub fn found(messages: &BinaryArray) -> (u64, i64, i64) {
     let reader = reader();
     let values = messages.iter().flatten().map(|mut message| {
@@ -49,7 +49,7 @@ pub fn found(messages: &BinaryArray) -> (u64, i64, i64) {
     })
 }
 
-/// The digits of an image's first column, or 0 where there is no image.
+/// Returns the digits of an image's first column, or 0 without an image.
 fn id(record: &Value, image: &str) -> i64 {
     let Value::Array(cells) = within(field(record, image)) else {
         return 0;

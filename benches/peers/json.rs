@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use simd_json::{Buffers, INPUT_PADDING, Tape, fill_tape_padded};
 
-/// The tape at its best: buffers are used again, and the one copy that it needs (it unescapes in place) has its padding.
+/// The tape in its best case: it reuses buffers, and its only copy (it unescapes in place) has the padding.
 pub fn simd_json_tape() -> impl FnMut(&BinaryArray) {
     let (mut copy, mut buffers) = (Vec::new(), Buffers::default());
     move |messages| {
@@ -32,7 +32,7 @@ pub fn serde_json_ignored(messages: &BinaryArray) {
     }
 }
 
-/// The struct that a Rust programmer writes first.
+/// A straightforward Rust struct.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "only built")]

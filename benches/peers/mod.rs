@@ -1,4 +1,5 @@
-//! What towpath is measured beside in Rust. Each peer is at its best, and does far less: none makes a value or a column.
+//! Peers in Rust. Each peer runs in its best case, and does far less than towpath: none converts values or builds
+//! columns.
 
 pub mod canal_protobuf;
 pub mod dts_avro;

@@ -1,4 +1,4 @@
-//! CPU time of this thread where the system tells it, else the wall's.
+//! CPU time of this thread if the system provides it, otherwise wall time.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 pub struct CpuTime;
 
 impl CpuTime {
-    /// What a call took, in nanoseconds.
+    /// Returns the duration of a call, in nanoseconds.
     pub fn of(call: impl FnOnce()) -> u64 {
         let start = CpuTime.start();
         call();
         CpuTime.end(start)
     }
 
-    /// Linux writes a thread's nanoseconds here, as of the last time it was scheduled: so yield first.
+    /// Returns the thread's nanoseconds. Linux updates them when it schedules the thread, so yield first.
     fn nanos() -> Option<u64> {
         std::thread::yield_now();
         let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

@@ -1,4 +1,4 @@
-//! The verbs of the bench, which print one JSON object each.
+//! Verbs of the bench. Each prints one JSON object.
 
 pub mod cpu_time;
 
@@ -10,23 +10,23 @@ use crate::ways::options::options;
 use crate::ways::{Way, array, decoder, known_ways, way};
 use cpu_time::CpuTime;
 
-/// What Spark puts into one Arrow batch by default.
+/// Spark's default number of rows in an Arrow batch.
 const MESSAGES: usize = 10_000;
-/// Enough for a stable count, and soon done under a simulator.
+/// Enough for a stable count, and fast enough for a simulator.
 const FIXED_MESSAGES: usize = 2_000;
-/// How large the batches of the scaling shapes get: some of their messages have a megabyte.
+/// Maximum size of the batches of scaling shapes, some of whose messages have a megabyte.
 const BATCH_BYTES: usize = 16 << 20;
 const FIXED_BYTES: usize = 2 << 20;
-/// Rounds of which nothing is kept: caches and the allocator settle.
+/// Rounds without results, in which caches and the allocator settle.
 const WARM_UP: usize = 2;
 
-/// One batch of a shape.
+/// Returns one batch of a shape.
 pub fn batch(shape: &str) -> Corpus {
     sized(shape, MESSAGES, BATCH_BYTES)
 }
 
-/// A packet holds the changes of about eight other messages. Scaling shapes are cut by their bytes, as the others' figures are
-/// of a known number of messages; but many tables need many messages to be seen.
+/// Returns a batch. A packet holds the changes of about eight other messages. Bytes limit the scaling shapes, because
+/// the other shapes' figures are for a fixed number of messages. But many tables need many messages to appear.
 fn sized(shape: &str, messages: usize, bytes: usize) -> Corpus {
     let count = match corpus::scaled(shape) {
         Some(("tables", _)) => MESSAGES,
@@ -37,8 +37,8 @@ fn sized(shape: &str, messages: usize, bytes: usize) -> Corpus {
     Corpus::new(shape, count)
 }
 
-/// `rounds SHAPE N`: in each round every way reads the batch once, so that a slow moment of the machine hits all of them.
-/// Prints nanoseconds of CPU time.
+/// `rounds SHAPE N`: in each round every way reads the batch once, so that a slow moment of the machine affects all
+/// ways. Prints nanoseconds of CPU time.
 pub fn rounds(shape: &str, count: usize) -> Value {
     let corpus = batch(shape);
     let messages = array(&corpus.messages);
@@ -57,7 +57,7 @@ pub fn rounds(shape: &str, count: usize) -> Value {
     json!({"messages": messages.len(), "bytes": corpus.bytes(), "nanos": nanos.collect::<Map<_, _>>()})
 }
 
-/// Every second round goes backwards, so that no way always has the same one before it.
+/// Runs a round. Every second round goes backwards, so that no way always follows the same one.
 fn round(ways: &mut [(&str, Way)], messages: &BinaryArray, backwards: bool) -> Vec<u64> {
     let mut nanos = vec![0; ways.len()];
     for step in 0..ways.len() {
@@ -71,7 +71,7 @@ fn round(ways: &mut [(&str, Way)], messages: &BinaryArray, backwards: bool) -> V
     nanos
 }
 
-/// `share SHAPE`: how many of the messages templates read.
+/// `share SHAPE`: number of messages that templates read.
 pub fn share(shape: &str) -> Value {
     let corpus = batch(shape);
     let (messages, dialect) = (array(&corpus.messages), corpus.messages[0].dialect);
@@ -101,7 +101,7 @@ pub fn scaling(axis: &str, count: usize) -> Value {
     json!(points.collect::<Vec<_>>())
 }
 
-/// `fixed SHAPE WAY TIMES`: a small batch, read so many times, for a profiler or a simulator.
+/// `fixed SHAPE WAY TIMES`: reads a small batch `TIMES` times, for a profiler or a simulator.
 pub fn fixed(shape: &str, name: &str, times: usize) -> Value {
     let corpus = sized(shape, FIXED_MESSAGES, FIXED_BYTES);
     let (mut read, messages) = (way(shape, name, &corpus), array(&corpus.messages));

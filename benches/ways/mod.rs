@@ -1,4 +1,4 @@
-//! The ways to read a corpus that are measured, by the names that the results have.
+//! Measured ways to read a corpus, by their names in the results.
 
 pub mod options;
 
@@ -16,7 +16,7 @@ use options::{options, typed};
 /// A way to read every message of a corpus.
 pub type Way = Box<dyn FnMut(&BinaryArray)>;
 
-/// What is measured on a shape.
+/// Returns the ways to measure on a shape.
 pub fn ways(shape: &str) -> &'static [&'static str] {
     match shape {
         "wide" => &[
@@ -47,7 +47,7 @@ pub fn ways(shape: &str) -> &'static [&'static str] {
     }
 }
 
-/// What is measured of them here: a dialect that this towpath does not know yet is left out, and only its peers are measured.
+/// Returns the ways to measure here. If towpath does not know a dialect yet, only its peers are measured.
 pub fn known_ways(shape: &str, corpus: &Corpus) -> Vec<&'static str> {
     let unknown: Vec<_> = dialects(corpus)
         .into_iter()
@@ -66,7 +66,7 @@ pub fn known_ways(shape: &str, corpus: &Corpus) -> Vec<&'static str> {
         .collect()
 }
 
-/// A way over a corpus. It has to find what is in the corpus before anything is timed.
+/// Returns a way over a corpus. It must find the content of the corpus before any timing.
 pub fn way(shape: &str, name: &str, corpus: &Corpus) -> Way {
     let dialect = corpus.messages[0].dialect;
     match name {
@@ -99,7 +99,8 @@ pub fn decoder(options: Options) -> Decoder {
     Decoder::new(options).expect("the options are right")
 }
 
-/// towpath as its users call it: one batch in, one batch out. It has to decode the corpus without any error first.
+/// Returns towpath's way, one batch in and one batch out, like its users call it. It must first decode the corpus
+/// without an error.
 fn towpath(options: Options, corpus: &Corpus) -> Way {
     let strict = decoder(Options {
         mode: Mode::FailFast,
@@ -118,14 +119,14 @@ fn towpath(options: Options, corpus: &Corpus) -> Way {
     })
 }
 
-/// The same over other messages than those it is given, to stand in the same rounds as these.
+/// Returns towpath's way over other messages than the given ones, to run in the same rounds.
 fn towpath_elsewhere(options: Options, corpus: &Corpus) -> Way {
     let (mut read, messages) = (towpath(options, corpus), array(&corpus.messages));
     Box::new(move |_| read(&messages))
 }
 
-/// A mixed corpus after it has been sorted out: each dialect's messages go to a decoder with the dialect as an option. `auto`,
-/// beside which it stands, has checked that they decode.
+/// Returns the way over a mixed corpus after sorting: each dialect's messages go to a decoder with the dialect as an
+/// option. `auto` in the same rounds has checked that they decode.
 fn towpath_by_name(shape: &str, corpus: &Corpus) -> Way {
     let parts = dialects(corpus).into_iter().map(|dialect| {
         let messages = array(
@@ -146,7 +147,7 @@ fn towpath_by_name(shape: &str, corpus: &Corpus) -> Way {
     })
 }
 
-/// Each once.
+/// Returns each dialect once.
 fn dialects(corpus: &Corpus) -> Vec<&'static str> {
     let mut dialects: Vec<_> = corpus
         .messages
@@ -158,7 +159,7 @@ fn dialects(corpus: &Corpus) -> Vec<&'static str> {
     dialects
 }
 
-/// Whether the images are those that were written, by their number and by sums.
+/// Checks that the images equal the written ones, by their number and by sums.
 fn check_images(batch: &RecordBatch, truth: &Truth) {
     for (name, truth) in [("before", &truth.before), ("after", &truth.after)] {
         if let Some(images) = batch.column_by_name(name) {
@@ -168,7 +169,7 @@ fn check_images(batch: &RecordBatch, truth: &Truth) {
     check_names(batch);
 }
 
-/// A column that is null in every row was asked for by a wrong name.
+/// Checks that no column is null in every row, which would mean a wrong name.
 fn check_names(batch: &RecordBatch) {
     let Some(rows) = batch
         .column_by_name("after")
@@ -185,7 +186,7 @@ fn check_names(batch: &RecordBatch) {
     }
 }
 
-/// Maps are only counted.
+/// Returns sums over images. Maps are only counted.
 fn sums(images: &ArrayRef, truth: &Sums) -> Sums {
     let count = images.len() - images.null_count();
     let Some(rows) = images.as_struct_opt() else {
@@ -209,7 +210,7 @@ fn sums(images: &ArrayRef, truth: &Sums) -> Sums {
     }
 }
 
-/// A peer that reads values, when it has read the right ones.
+/// Returns a peer that reads values, after it has read the right ones.
 fn checked(
     read: impl FnMut(&BinaryArray) + 'static,
     found: fn(&BinaryArray) -> (u64, i64, i64),

@@ -7,7 +7,7 @@ const WIDE: &str = "id bigint, user_id bigint, order_no string, status tinyint, 
 const NARROW: &str = "id bigint, status tinyint, total decimal(10,2), updated_at timestamp";
 const THREE: &str = "id bigint, total decimal(10,2), updated_at timestamp";
 const VALUE: &str = "id bigint, total decimal(10,2), body string";
-/// The columns of `columns-N`, which take turns.
+/// Columns of `columns-N`, in turns.
 const TURNS: [(&str, &str); 4] = [
     ("id", "bigint"),
     ("total", "decimal(10,2)"),
@@ -15,7 +15,7 @@ const TURNS: [(&str, &str); 4] = [
     ("updated_at", "timestamp"),
 ];
 
-/// None for a peer, which has no options.
+/// Returns the options of a way; `None` for a peer, which has no options.
 pub fn options(shape: &str, dialect: &str, way: &str) -> Option<Options> {
     let typed = typed(shape, dialect);
     Some(match way {
@@ -45,7 +45,8 @@ pub fn options(shape: &str, dialect: &str, way: &str) -> Option<Options> {
     })
 }
 
-/// Both images, typed. Messages of Debezium without the schema part leave it to the user to say how the connector was set.
+/// Returns options for both images, typed. Debezium's messages without a schema part need the connector's settings from
+/// the user.
 pub fn typed(shape: &str, dialect: &str) -> Options {
     let mut options = Options {
         dialect: dialect.into(),
@@ -70,7 +71,7 @@ fn columns(shape: &str) -> String {
     }
 }
 
-/// Columns after the first of their kind have their place in their names.
+/// Returns columns in turns. The names contain the index, except the first of each kind.
 fn turns(count: usize) -> String {
     let columns = TURNS
         .iter()

@@ -1155,7 +1155,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     Schema::parse_str(include_str!("../golden/dts-avro/Record.v1_sdk.avsc")).unwrap()
 });
 
-/// Whether Apache's avro can read a record of the older schema.
+/// Returns whether Apache's avro can read a record of the older schema.
 fn peer_reads(mut record: &[u8]) -> Result<(), String> {
     let reader = GenericDatumReader::builder(&SCHEMA).build().unwrap();
     reader

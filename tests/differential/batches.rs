@@ -43,13 +43,13 @@ pub struct FormDraw {
 struct Habits {
     temper: Temper,
     spacing: Spacing,
-    /// Whether statements insert, update and delete, or nearly all do the same.
+    /// True if statements insert, update and delete, or nearly all do the same.
     many_kinds: bool,
-    /// Whether statements have up to three rows.
+    /// True if statements have up to three rows.
     many_rows: bool,
-    /// Whether each update changes other columns.
+    /// True if each update changes other columns.
     many_changes: bool,
-    /// Whether members come in an order of their own in each message.
+    /// True if members come in an order of their own in each message.
     many_orders: bool,
 }
 
@@ -61,7 +61,7 @@ struct StatementDraw {
     rows: Vec<RowDraw>,
     mutations: Vec<Mutation>,
     repeats: Repeats,
-    /// Whether the table is as it was before its change, or after, whatever the time.
+    /// True if the table is as it was before its change, or after, whatever the time.
     is_astray: bool,
 }
 

@@ -31,7 +31,7 @@ struct Draw {
     table: TableDraw,
     form: FormDraw,
     statements: Vec<(u8, Vec<RowDraw>)>,
-    /// Whether the user names the types of columns, although the messages do.
+    /// True if the user names the types of columns, although the messages do.
     is_told: bool,
 }
 
@@ -78,7 +78,7 @@ fn lossless(drawn: Form) -> Form {
     }
 }
 
-/// Whether messages declare types with all their parameters.
+/// Returns whether messages declare types with all their parameters.
 fn declares(form: &Form) -> bool {
     match form.producer {
         Producer::Canal => form.style & 4 == 0,

@@ -37,7 +37,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether serde_json, which is the second opinion, may be of another one. Each reason is a choice of towpath or of serde_json.
+    /// Returns whether serde_json, which is the second opinion, may be of another one. Each reason is a choice of
+    /// towpath or of serde_json.
     pub fn why_serde_differs(&self) -> Option<&'static str> {
         match self.name {
             AT_THE_LIMIT => Some("serde_json stops one level earlier"),

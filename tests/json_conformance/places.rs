@@ -34,7 +34,7 @@ pub struct Place {
     before: &'static str,
     after: &'static str,
     pub value: Use,
-    /// Whether the message is one change of TiCDC's open protocol, with its length before it.
+    /// True if the message is one change of TiCDC's open protocol, with its length before it.
     pub is_open: bool,
 }
 

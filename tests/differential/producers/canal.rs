@@ -102,7 +102,7 @@ fn word(did: Did) -> &'static str {
     }
 }
 
-/// Whether a message that is not a row change is a DDL, and its statement.
+/// Returns whether a message that is not a row change is a DDL, and its statement.
 fn ddl(statement: &Statement<'_>, form: &Form) -> (Json, Json) {
     match statement.did {
         Did::Other(which) => (

@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::tables::Column;
 use crate::values::{Cell, Kind};
 
-/// Whether sets are arrays and JSON columns JSON, as the daemon has them.
+/// Returns whether sets are arrays and JSON columns JSON, as the daemon has them.
 fn value(column: &Column, cell: &Cell, form: &Form, nested: bool) -> Json {
     let kind = column.declared.kind;
     let words = match cell {
@@ -36,7 +36,7 @@ fn value(column: &Column, cell: &Cell, form: &Form, nested: bool) -> Json {
     }
 }
 
-/// Whether the daemon omits null columns: `output_nulls` is off.
+/// Returns whether the daemon omits null columns: `output_nulls` is off.
 pub fn omits_nulls(form: &Form) -> bool {
     form.producer == super::Producer::Maxwell && form.has(7)
 }
