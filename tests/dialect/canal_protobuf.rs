@@ -1,4 +1,4 @@
-//! canal-protobuf: what no capture has. Messages are written here, field by field.
+//! canal-protobuf: messages that no capture has. The tests write them field by field.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BinaryArray, RecordBatch};
@@ -17,7 +17,7 @@ fn varint(mut number: u64) -> Vec<u8> {
     out
 }
 
-/// A negative number takes ten bytes.
+/// Returns a number field. A negative number takes ten bytes.
 fn number(field: u64, number: i64) -> Vec<u8> {
     [varint(field << 3), varint(number as u64)].concat()
 }
@@ -32,7 +32,7 @@ fn bytes(field: u64, bytes: impl AsRef<[u8]>) -> Vec<u8> {
     .concat()
 }
 
-/// A column as canal writes it.
+/// Returns a column in canal's form.
 fn column(name: &str, value: Option<&str>) -> Vec<u8> {
     described(name, value, 12, name == "id", "varchar(20)")
 }
@@ -120,7 +120,7 @@ fn packet(entries: &[Vec<u8>]) -> Vec<u8> {
     [number(2, 1), number(3, 7), bytes(5, messages(entries))].concat()
 }
 
-/// Of everything something: what canal would write for a small transaction.
+/// Returns a message of canal for a small transaction, with something of everything.
 fn sample() -> Vec<u8> {
     let inserted = row(
         &[],
@@ -146,7 +146,7 @@ fn sample() -> Vec<u8> {
     ])
 }
 
-// ---- what comes out
+// ---- output
 
 fn options(mode: Mode) -> Options {
     Options {
@@ -193,7 +193,7 @@ fn source<'b>(batch: &'b RecordBatch, field: &str) -> Vec<Option<&'b str>> {
 
 type Cells<'b> = Vec<(&'b str, Option<&'b str>)>;
 
-/// The maps of an image.
+/// Returns the maps of an image.
 fn maps<'b>(batch: &'b RecordBatch, image: &str) -> Vec<Option<Cells<'b>>> {
     let maps = batch[image].as_map();
     let (keys, values) = (texts(maps.keys()), texts(maps.values()));
@@ -247,7 +247,7 @@ fn a_packet_has_many_rows() {
     );
 }
 
-/// protobuf reads a message that follows another one as more fields of it, of which the last ones count.
+/// protobuf reads a second message after the first as more of its fields, and the last fields count.
 #[test]
 fn a_second_message_is_an_error() {
     let alone = || {
@@ -421,7 +421,7 @@ fn marks() {
             None,
             Some("9e64:8"),
         ),
-        // canal writes this over the pair before it.
+        // canal overwrites the preceding pair with it.
         (
             entry(
                 with_event(12),
@@ -454,7 +454,7 @@ fn marks() {
     }
 }
 
-/// canal's words mean the same in JSON.
+/// canal's operation words mean the same in JSON.
 #[test]
 fn events_are_what_they_are_in_canal_json() {
     let words = "INSERT UPDATE DELETE CREATE ALTER ERASE QUERY TRUNCATE RENAME CINDEX DINDEX GTID XACOMMIT XAROLLBACK MHEARTBEAT";
@@ -485,7 +485,7 @@ fn events_are_what_they_are_in_canal_json() {
     }
 }
 
-/// What is absent is what canal's classes say it is.
+/// Absent fields have the defaults of canal's classes.
 #[test]
 fn defaults() {
     let row = bytes(
@@ -517,7 +517,7 @@ fn defaults() {
     );
 }
 
-/// An image of one column, written in several ways.
+/// An image of one column, in several encodings.
 #[test]
 fn columns_are_read_however_they_are_written() {
     let name = || bytes(3, "note");
@@ -562,7 +562,7 @@ fn columns_are_read_however_they_are_written() {
             Some("x"),
         ),
     ];
-    // Each of them twice and in both orders, so that each is read as one that was met and as one that was not.
+    // Each case twice and in both orders, so that each is read both as a known column and as a new one.
     let all: Vec<_> = cases
         .iter()
         .chain(cases.iter().rev())
@@ -580,7 +580,7 @@ fn columns_are_read_however_they_are_written() {
     assert_eq!(maps(&batch, "after"), wanted);
 }
 
-/// `binlog_row_image` other than FULL: an update's image after the change has only what was set.
+/// `binlog_row_image` other than FULL: an update's after image has only the set columns.
 #[test]
 fn an_update_keeps_what_it_did_not_touch() {
     let minimal = || {
@@ -620,7 +620,7 @@ fn an_update_keeps_what_it_did_not_touch() {
     assert_eq!(texts(types.keys())[..3], ["id", "note", "total"].map(Some));
 }
 
-/// The types of an unsigned column go with its value; a table may be altered between two entries of one packet.
+/// The types of an unsigned column depend on its value. A table may be altered between two entries of one packet.
 #[test]
 fn tables_change_under_way() {
     let insert = |columns: &[Vec<u8>]| {
@@ -667,7 +667,7 @@ fn tables_change_under_way() {
     );
 }
 
-/// canal leaves backticks in names, TiCDC (which knows no log) writes names as they are.
+/// canal leaves backticks in names. TiCDC, whose messages have no log, writes plain names.
 #[test]
 fn names_without_their_quoting() {
     let names = || [bytes(8, "`shop`"), bytes(9, "a``b")].concat();
@@ -684,7 +684,7 @@ fn names_without_their_quoting() {
     );
 }
 
-/// Only canal declares types as the DDL has them, where a bare `bit` has one bit.
+/// Only canal declares types in the DDL's form, where a bare `bit` has one bit.
 #[test]
 fn ticdc_leaves_lengths_out() {
     let bit = bytes(2, described("flag", Some("1"), -7, false, "bit"));
@@ -769,7 +769,7 @@ fn packets_that_hold_no_entries() {
     }
 }
 
-/// Without the marks of transactions (`canal.mq.filterTransactionEntry`), nothing may be left of a batch.
+/// Without transaction marks (`canal.mq.filterTransactionEntry`), a batch may be empty.
 #[test]
 fn an_empty_packet_is_no_error() {
     for message in [packet(&[]), typed(7, &[]), number(1, 5)] {
@@ -781,7 +781,7 @@ fn an_empty_packet_is_no_error() {
     }
 }
 
-/// A message that cannot be read: its kind of error, the place, and what is said.
+/// An unreadable message: its kind of error, the place, and the text.
 #[test]
 fn messages_that_cannot_be_read() {
     let rows = "body.messages.0.storeValue.rowDatas";
@@ -893,7 +893,7 @@ fn messages_that_cannot_be_read() {
             (error.kind, error.message),
             (kind, format!("canal-protobuf: {what}"))
         );
-        // The error shows the text there, in Latin-1.
+        // The error shows the text there in Latin-1.
         let place: Vec<u8> = place.chars().map(|c| c as u8).collect();
         let found = error
             .byte
@@ -930,7 +930,7 @@ fn a_place_in_a_log_counts_in_the_bound_of_a_message() {
     );
 }
 
-/// Nothing that is nested is followed further than canal's messages go.
+/// No nesting is followed deeper than in canal's messages.
 #[test]
 fn nesting_is_stepped_over() {
     let deep = (0..20_000).fold(Vec::new(), |inner, _| {
@@ -973,7 +973,7 @@ fn detection_reads_to_the_end() {
     }
 }
 
-// ---- what must hold for every message
+// ---- properties of every message
 
 #[derive(Clone, Debug)]
 struct Cell {
@@ -982,7 +982,7 @@ struct Cell {
     jdbc: i64,
     is_key: bool,
     declared: &'static str,
-    /// How it is written.
+    /// Its encoding.
     style: u8,
 }
 
@@ -1058,7 +1058,7 @@ fn cell() -> impl Strategy<Value = Cell> {
     })
 }
 
-/// Tables and their rows: each row like the one before it, but for some cells.
+/// Tables and their rows. Each row equals the previous row, except one cell.
 fn statements() -> impl Strategy<Value = Vec<(&'static str, Vec<Vec<Cell>>)>> {
     let rows = (
         prop::collection::vec(cell(), 1..6),
@@ -1099,7 +1099,7 @@ fn image(field: u64, row: &[Cell]) -> Vec<u8> {
 const FAMILIES: &str = "a bigint, b int, c tinyint, d decimal(10,2), e decimal(38,0), f double, g string, h date, i timestamp, \
     j timestamp_ntz, k interval day to second, l boolean, m binary";
 
-/// Values that convert to some of these types, or nearly.
+/// Values that convert, or almost convert, to some of these types.
 fn value_of_a_family() -> impl Strategy<Value = Option<String>> {
     let number = "-?[0-9]{0,20}";
     let decimal = "-?[0-9]{0,10}[.][0-9]{0,6}";
@@ -1120,7 +1120,7 @@ fn value_of_a_family() -> impl Strategy<Value = Option<String>> {
     )
 }
 
-/// `PROPTEST_CASES` asks for another number of cases.
+/// Returns the configuration. `PROPTEST_CASES` sets another number of cases.
 fn config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig {
         failure_persistence: None,
@@ -1137,7 +1137,7 @@ fn config(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// A value of a table that was met before is loaded with what is around it.
+    /// A value of a known table is loaded with the bytes around it.
     #[test]
     fn values_do_not_depend_on_what_is_around_them(
         values in prop::collection::vec(value_of_a_family(), 13),
@@ -1164,7 +1164,7 @@ proptest! {
         }
     }
 
-    /// What was met before never changes what is read.
+    /// Earlier messages never change how a message is read.
     #[test]
     fn rows_are_what_was_written(statements in statements()) {
         let of_table = |table: &str, rows: &[Vec<Cell>]| {
@@ -1176,7 +1176,7 @@ proptest! {
         let rows: Vec<_> = statements.iter().flat_map(|(_, rows)| rows).map(|row| Some(wanted(row))).collect();
         prop_assert_eq!(maps(&batch, "after"), rows.clone());
         prop_assert_eq!(maps(&batch, "before"), rows);
-        // What is said of the columns is said by the last row, with nothing before it in mind.
+        // The last row declares the columns, independently of earlier rows.
         let mut first = 0;
         for (table, rows) in &statements {
             let alone = read(packet(&[of_table(table, &rows[rows.len() - 1..])]));
@@ -1193,7 +1193,7 @@ proptest! {
         prop_assert!(detect(&message).is_none_or(|dialect| dialect.name != "canal-protobuf"));
     }
 
-    /// Every layout takes every message, and whatever is asked for.
+    /// Every layout takes every message, with any requested columns.
     #[test]
     fn broken_packets_are_rows_or_an_error(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 0..6)) {
         let mut message = sample();
@@ -1207,10 +1207,10 @@ proptest! {
 }
 
 proptest! {
-    // Messages of several chunks: each case takes 100 times as long as one of the others.
+    // Messages of several chunks. Each case takes 100 times as long as other cases.
     #![proptest_config(config(30))]
 
-    /// What was met in an earlier chunk of messages changes nothing either. Two of these fill a chunk. Of tables that are altered each row is another.
+    /// Earlier chunks of messages change nothing either. Two messages fill a chunk. Tables are altered between rows.
     #[test]
     fn messages_are_what_they_are_alone(messages in prop::collection::vec(statements(), 2..8), repeated in 1..40_usize) {
         let message = |statements: &Vec<(&'static str, Vec<Vec<Cell>>)>| {

@@ -1,4 +1,4 @@
-//! debezium-avro: random rows, encoded by the Avro project's own crate, come back.
+//! debezium-avro: random rows that the Avro project's own crate encodes come back.
 
 use apache_avro::types::Value;
 use apache_avro::writer::datum::GenericDatumWriter;
@@ -11,7 +11,7 @@ use arrow_array::{Array, BinaryArray, StructArray};
 use proptest::prelude::*;
 use towpath::{Decoder, Options, TableSchema};
 
-/// The schema that Confluent's converter makes of Debezium's envelope.
+/// Schema that Confluent's converter makes of Debezium's envelope.
 const SCHEMA: &str = r#"{"type":"record","name":"Envelope","namespace":"srv.shop.orders","connect.name":"srv.shop.orders.Envelope","fields":[
   {"name":"before","type":["null",{"type":"record","name":"Value","connect.name":"srv.shop.orders.Value","fields":[
     {"name":"id","type":"long"},
@@ -38,18 +38,18 @@ struct Row {
     n: Option<i16>,
     name: Option<String>,
     hash: Option<Vec<u8>>,
-    /// Its digits without the point.
+    /// Digits without the point.
     total: Option<i64>,
     day: Option<i32>,
     at: Option<i64>,
-    /// By its bits.
+    /// Bits of the number.
     ratio: Option<u64>,
     flag: Option<bool>,
 }
 
 fn row() -> impl Strategy<Value = Row> {
     use prop::option::of;
-    // Dates of the years 1 to 9999, as MySQL's are, in days and in microseconds.
+    // Dates of the years 1 to 9999, in days and in microseconds.
     let days = -719_162..2_932_896;
     let micros = -62_135_596_800_000_000i64..253_402_300_799_999_999;
     let ratio = any::<f64>().prop_map(f64::to_bits);
@@ -80,7 +80,7 @@ fn row() -> impl Strategy<Value = Row> {
         })
 }
 
-/// A change of a row: neither image is there for none.
+/// A change of a row. It has at least one image.
 fn change() -> impl Strategy<Value = (Option<Row>, Option<Row>)> {
     prop_oneof![
         row().prop_map(|after| (None, Some(after))),
@@ -89,7 +89,7 @@ fn change() -> impl Strategy<Value = (Option<Row>, Option<Row>)> {
     ]
 }
 
-/// A value of a union of null and a type.
+/// Returns a value of a union of null and a type.
 fn optional<T>(value: Option<T>, write: impl Fn(T) -> Value) -> Value {
     match value {
         None => Value::Union(0, Box::new(Value::Null)),
@@ -158,7 +158,7 @@ fn message(schema: &Schema, (before, after): (Option<Row>, Option<Row>)) -> Vec<
     .concat()
 }
 
-/// The row of an image, which has none if it is null.
+/// Returns the row of an image; `None` if it is null.
 fn found(image: &StructArray, at: usize) -> Option<Row> {
     let valid = |name: &str| image[name].is_valid(at);
     let then = |name: &str| valid(name).then_some(at);

@@ -1,4 +1,4 @@
-//! dts-avro: what no capture has. Records are written here, byte by byte, as the published schema says.
+//! dts-avro: records that no capture has. The tests write them byte by byte, by the published schema.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use towpath::{
 
 // ---- a writer
 
-/// Zigzag, seven bits a byte.
+/// Encodes zigzag, seven bits per byte.
 fn long(number: i64) -> Vec<u8> {
     let mut rest = ((number << 1) ^ (number >> 63)) as u64;
     let mut out = Vec::new();
@@ -28,12 +28,12 @@ fn long(number: i64) -> Vec<u8> {
     out
 }
 
-/// Text and bytes look the same.
+/// Encodes text or bytes, which look the same.
 fn text(text: impl AsRef<[u8]>) -> Vec<u8> {
     [long(text.as_ref().len() as i64), text.as_ref().to_vec()].concat()
 }
 
-/// An array or a map in one block.
+/// Encodes an array or a map in one block.
 fn items(items: &[Vec<u8>]) -> Vec<u8> {
     if items.is_empty() {
         long(0)
@@ -42,7 +42,7 @@ fn items(items: &[Vec<u8>]) -> Vec<u8> {
     }
 }
 
-/// A union's branch.
+/// Encodes a union's branch.
 fn branch(branch: i64, value: impl AsRef<[u8]>) -> Vec<u8> {
     [long(branch), value.as_ref().to_vec()].concat()
 }
@@ -74,7 +74,7 @@ fn timestamp(seconds: i64, micros: i64) -> Vec<u8> {
     branch(5, [long(seconds), long(micros)].concat())
 }
 
-/// Year, month, day, hour, minute, second, microseconds; -9999 stands for null.
+/// Encodes year, month, day, hour, minute, second and microseconds. -9999 stands for null.
 fn parts(parts: [i64; 7]) -> Vec<u8> {
     parts
         .iter()
@@ -98,7 +98,7 @@ fn zoned(clock: [i64; 7], zone: &str) -> Vec<u8> {
     branch(7, [parts(clock), text(zone)].concat())
 }
 
-/// A geometry or an object: its type, and text or bytes.
+/// Encodes a geometry or an object: its type, and text or bytes.
 fn object(kind: i64, sort: &str, value: impl AsRef<[u8]>) -> Vec<u8> {
     branch(kind, [text(sort), text(value)].concat())
 }
@@ -124,7 +124,7 @@ fn columns(columns: &[(&str, i64)]) -> Vec<u8> {
     branch(2, items(&columns))
 }
 
-/// The parts of a record, in the order in which they are written.
+/// Parts of a record in their order.
 struct Record {
     operation: i64,
     object_name: Vec<u8>,
@@ -158,7 +158,7 @@ impl Record {
         }
     }
 
-    /// As the older schema has it: without its end.
+    /// Returns the record in the older schema: without its last field.
     fn older(&self) -> Vec<u8> {
         let head = [
             long(0),
@@ -217,7 +217,7 @@ fn update() -> Record {
     }
 }
 
-// ---- what comes out
+// ---- output
 
 fn options(mode: Mode) -> Options {
     Options {
@@ -259,7 +259,7 @@ fn error(message: Vec<u8>) -> Error {
     error_of(options(Mode::FailFast), message)
 }
 
-/// A column of strings.
+/// Returns a column of strings.
 fn strings(batch: &RecordBatch, name: &str) -> Vec<Option<String>> {
     batch[name]
         .as_string::<i32>()
@@ -268,7 +268,7 @@ fn strings(batch: &RecordBatch, name: &str) -> Vec<Option<String>> {
         .collect()
 }
 
-/// What a field of `source` says of the first record.
+/// Returns the value of a field of `source` in the first record.
 fn source(batch: &RecordBatch, field: &str) -> Option<String> {
     let source = batch["source"].as_struct();
     let text = arrow_array::StructArray::column_by_name(source, field).unwrap();
@@ -283,7 +283,7 @@ fn source(batch: &RecordBatch, field: &str) -> Option<String> {
     }
 }
 
-/// The text of the second column of an insert, as maps have it; or the error.
+/// Returns the text of the second column of an insert in map form, or the error.
 fn shown(column: i64, value: Vec<u8>) -> String {
     let batch = decode(
         options(Mode::Permissive),
@@ -406,7 +406,7 @@ fn values_as_mysql_prints_them() {
     }
 }
 
-/// A value that cannot be made out: its row stays, and it alone is null.
+/// A value that cannot be decoded: its row stays, and only this value is null.
 #[test]
 fn values_that_are_none() {
     let cases: Vec<(i64, Vec<u8>, &str)> = vec![
@@ -422,7 +422,7 @@ fn values_that_are_none() {
             character("klingon", "plain"),
             r#"text in "klingon" cannot be decoded"#,
         ),
-        // Text of two bytes a character that would pass for UTF-8 with NULs in it.
+        // Text with two bytes per character, which would pass for UTF-8 with NULs.
         (
             253,
             character("utf32", "\0\0\0a"),
@@ -509,7 +509,7 @@ fn values_that_are_none() {
     }
 }
 
-/// What cannot be decoded is lost for text only: its column has the error, and nothing else has.
+/// A value that cannot be decoded is lost only as text: its column has the error, and no other column has.
 #[test]
 fn text_in_an_unknown_charset_is_still_its_bytes() {
     let record = insert(("x", 253), character("klingon", "plain")).bytes();
@@ -547,7 +547,7 @@ fn text_in_an_unknown_charset_is_still_its_bytes() {
         bytes["after"].as_struct()["x"].as_binary::<i32>().value(0),
         b"plain"
     );
-    // A column that nobody asks for cannot fail.
+    // A column that is not requested cannot fail.
     decode(typed("id bigint", Mode::FailFast), &[record]);
 }
 
@@ -620,7 +620,7 @@ fn geometries_come_without_their_srid() {
     );
 }
 
-/// Numbers of types say neither signs nor lengths, nor text from bytes.
+/// Type numbers do not tell signs or lengths, nor text from bytes.
 #[test]
 fn inferred_types_hold_every_value() {
     let columns = [
@@ -786,7 +786,7 @@ fn names_are_set_apart_by_dots_that_are_not_escaped() {
             object_name: branch(1, text(name)),
             ..update()
         };
-        // Twice: the second time it is known already.
+        // Twice: the second time the column list is known.
         let batch = decode(options(Mode::FailFast), &[record.bytes(), record.bytes()]);
         for (field, want) in [("database", database), ("schema", schema), ("table", table)] {
             assert_eq!(
@@ -871,7 +871,7 @@ fn an_update_repeats_most_values() {
     }
 }
 
-/// Of an update's columns, some may not be in one of the images.
+/// Either image of an update may lack some of its columns.
 #[test]
 fn columns_that_an_image_does_not_carry() {
     let record = Record {
@@ -904,7 +904,7 @@ fn columns_that_an_image_does_not_carry() {
 
 // ---- bad input
 
-/// A record that is not a change: its kind of error, and what is said.
+/// A record that is not a change: its kind of error, and the text.
 #[test]
 fn records_that_are_no_change() {
     let cases: Vec<(Record, &str)> = vec![
@@ -1010,7 +1010,7 @@ fn an_update_without_its_first_image_gets_none() {
     }
 }
 
-/// Bytes in place of a record's part, what is wrong with them, and where.
+/// Bytes in place of a record's part, their error, and its place.
 #[test]
 fn bytes_that_are_no_record() {
     let huge = long(i64::MAX);
@@ -1155,7 +1155,7 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     Schema::parse_str(include_str!("../golden/dts-avro/Record.v1_sdk.avsc")).unwrap()
 });
 
-/// Returns whether Apache's avro can read a record of the older schema.
+/// Reads a record of the older schema with Apache's avro.
 fn peer_reads(mut record: &[u8]) -> Result<(), String> {
     let reader = GenericDatumReader::builder(&SCHEMA).build().unwrap();
     reader
@@ -1175,7 +1175,7 @@ fn is_error(batch: &RecordBatch) -> Vec<bool> {
 fn a_record_that_is_cut_is_an_error_and_disturbs_no_other() {
     let (whole, older) = (update().bytes(), update().older());
     let good = decode(options(Mode::FailFast), std::slice::from_ref(&whole));
-    // Without any byte it is a tombstone.
+    // A message without bytes is a tombstone.
     for end in 1..older.len() {
         let batch = decode(
             options(Mode::Permissive),
@@ -1184,7 +1184,7 @@ fn a_record_that_is_cut_is_an_error_and_disturbs_no_other() {
         assert_eq!(is_error(&batch), [false, true, false], "{end}");
         assert_eq!(batch["after"].slice(2, 1).as_ref(), good["after"].as_ref());
     }
-    // Where it was cut the older schema ends.
+    // The older schema ends at the cut.
     assert_eq!(
         decode(options(Mode::FailFast), std::slice::from_ref(&older))["after"].as_ref(),
         good["after"].as_ref()
@@ -1201,7 +1201,7 @@ fn bytes_behind_a_record_are_an_error() {
     let (whole, older) = (update().bytes(), update().older());
     let more = [vec![0], text("more"), whole.clone(), older.clone()];
     let of_whole = more.iter().map(|more| [&whole[..], more].concat());
-    // A single number behind the older record makes it a newer one.
+    // A single number after the older record makes it a newer one.
     let of_older = more.iter().skip(1).map(|more| [&older[..], more].concat());
     for message in of_whole.chain(of_older) {
         for dialect in ["dts-avro", "auto"] {
@@ -1223,8 +1223,7 @@ fn bytes_behind_a_record_are_an_error() {
     }
 }
 
-/// Whatever stands there: what Apache's avro cannot read is not read here either. That a text is UTF-8 is looked at only where
-/// it is used.
+/// Any bytes: towpath never reads what Apache's avro cannot read. towpath checks UTF-8 only in texts that it uses.
 #[test]
 fn flipped_bytes_are_read_as_they_stand_or_not_at_all() {
     let record = update().older();
@@ -1275,7 +1274,7 @@ fn other_bytes_are_not_taken_for_a_record() {
 
 const PUBLISHED: &str = include_str!("../golden/dts-avro/Record.v2_born.avsc");
 
-/// The published schema with a text in it replaced.
+/// Returns the published schema with a replaced text.
 fn schema(from: &str, to: &str) -> String {
     let compact: String = serde_json::from_str::<serde_json::Value>(PUBLISHED)
         .unwrap()
@@ -1311,7 +1310,7 @@ fn the_published_schemas_may_be_named() {
             decode(options(Mode::FailFast), &[record])
         );
     }
-    // As it is published: a list of types, of which the record is the last.
+    // The published form: a list of types, whose last one is the record.
     let listed = Options {
         writer_schema: Some(format!(r#"["string",{PUBLISHED}]"#)),
         ..options(Mode::FailFast)
@@ -1359,7 +1358,7 @@ fn a_schema_that_lacks_what_is_needed_is_refused() {
         ),
     ];
     for (from, to, what) in cases {
-        // Members may stand in another order than they are replaced in.
+        // The members may be in another order than the replacement expects.
         let compact: String = serde_json::from_str::<serde_json::Value>(PUBLISHED)
             .unwrap()
             .to_string();
@@ -1387,7 +1386,7 @@ fn a_schema_that_lacks_what_is_needed_is_refused() {
     }
 }
 
-/// A record whose fields are in another order, with more of them and more branches.
+/// A record with another order of fields, with more fields and with more branches.
 #[test]
 fn fields_are_found_by_their_names() {
     let name = "com.alibaba.dts.formats.avro";
@@ -1484,9 +1483,9 @@ fn what_a_schema_nests_without_end_is_bounded() {
 struct Order {
     id: i64,
     note: Option<String>,
-    /// Its digits without the point, of which four are the fraction.
+    /// Digits without the point. Four of them are the fraction.
     total: Option<i64>,
-    /// By its bits.
+    /// Bits of the number.
     ratio: Option<u64>,
     /// Microseconds since 1970.
     at: Option<i64>,
@@ -1507,7 +1506,7 @@ const COLUMNS: [(&str, i32); 7] = [
 
 fn order() -> impl Strategy<Value = Order> {
     use prop::option::of;
-    // TIMESTAMP begins a second after 1970, and DATETIME with the year 1000.
+    // TIMESTAMP begins one second after 1970-01-01, and DATETIME with the year 1000.
     let (instants, clocks) = (
         1_000_000i64..2_147_483_647_999_999,
         -30_610_224_000_000_000i64..253_402_300_799_999_999,
@@ -1553,7 +1552,7 @@ fn union(branch: u32, value: AvroValue) -> AvroValue {
     AvroValue::Union(branch, Box::new(value))
 }
 
-/// A value of an image: the branch of its type, or of null.
+/// Returns a value of an image: the branch of its type, or null.
 fn of_image(branch: u32, members: Option<Vec<(&str, AvroValue)>>) -> AvroValue {
     members.map_or_else(
         || union(0, AvroValue::Null),
@@ -1638,7 +1637,7 @@ impl Order {
         union(2, AvroValue::Array(values))
     }
 
-    /// The row of an image, which has none if it is null.
+    /// Returns the row of an image; `None` if it is null.
     fn found(image: &StructArray, row: usize) -> Option<Order> {
         let then = |name: &str| image[name].is_valid(row).then_some(row);
         let micros = |name: &str| {
@@ -1718,7 +1717,7 @@ proptest! {
 
     #[test]
     fn rows_are_what_was_written(changes in prop::collection::vec((prop::option::of(order()), prop::option::of(order())), 1..12)) {
-        // A change without an image is none.
+        // A record without an image is not a change.
         let changes: Vec<_> = changes.into_iter().filter(|(before, after)| before.is_some() || after.is_some()).collect();
         prop_assume!(!changes.is_empty());
         let messages: Vec<Vec<u8>> = changes.iter().map(|(before, after)| encoded(before.as_ref(), after.as_ref())).collect();

@@ -1,10 +1,10 @@
-//! Labels of digits: what is one where a producer writes labels is a number where it writes numbers.
+//! Labels of digits. A label of a producer that writes labels is a number of a producer that writes numbers.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, BinaryArray};
 use towpath::{Decoder, Mode, Options, TableSchema};
 
-/// The value of the column `x` with this type, as `asked` prints it. None for an error.
+/// Returns the value of the column `x` with this type, printed as type `asked`. `None` for an error.
 fn value(dialect: &str, declared: &str, text: &str, asked: &str) -> Option<String> {
     let message = match dialect {
         "river-json" => format!(
@@ -24,7 +24,7 @@ fn value(dialect: &str, declared: &str, text: &str, asked: &str) -> Option<Strin
         mode: Mode::Permissive,
         ..Options::default()
     };
-    // Several, so that templates are tried.
+    // Decode several messages, so that templates are tried.
     let batch = Decoder::new(options)
         .unwrap()
         .decode(&BinaryArray::from(vec![message.as_bytes(); 4]))
@@ -47,7 +47,7 @@ fn arrow_cast(column: &dyn Array) -> Vec<Option<String>> {
 
 #[test]
 fn a_declared_label_is_the_label() {
-    // Type, text, as label and its number, and as number.
+    // Type, text, label and its number in dialects with labels, label in dialects with numbers.
     let cases = [
         ("enum('0','1')", "1", "1", "2", "0"),
         ("enum('0','1')", "0", "0", "1", ""),
@@ -55,7 +55,7 @@ fn a_declared_label_is_the_label() {
         ("set('0','1','2')", "1,2", "1,2", "6", "1,2"),
         ("set('0','1','2')", "1", "1", "2", "0"),
         ("set('0','1','2')", "2", "2", "4", "1"),
-        // No label: a number wherever it is written.
+        // The text is not a label, so it is a number in every dialect.
         ("enum('a','b')", "1", "a", "1", "a"),
         ("set('a','b')", "3", "a,b", "3", "a,b"),
         ("enum('a','b')", "b", "b", "2", "b"),

@@ -1,4 +1,4 @@
-//! Messages that no capture has, written by the tests themselves: one file for each dialect.
+//! Messages that no capture has. The tests write them: one file per dialect.
 
 mod canal_protobuf;
 mod debezium_avro;

@@ -1,4 +1,5 @@
-//! Rows without an envelope, whose columns have the names of any dialect's members: `auto` reads them as the dialect's name does.
+//! Rows without an envelope, whose columns have the names of any dialect's members. `auto` reads them like the
+//! dialect's name.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
@@ -15,7 +16,7 @@ use crate::tables::pick;
 
 const CASES: u32 = 200;
 
-/// Members of the envelopes of all dialects, as their producers document them.
+/// Members of all dialects' envelopes, from their producers' documentation.
 const NAMES: &[&str] = &[
     // canal, TiCDC
     "data",
@@ -135,7 +136,7 @@ const VALUES: &[&str] = &[
     "{\"type\":\"struct\"}",
 ];
 
-/// What the flattening adds. One of these is in every row.
+/// Fields that the flattening adds. Every row has one.
 const ADDED: &[(&str, &str)] = &[
     ("__op", "\"c\""),
     ("__op", "\"u\""),
@@ -367,7 +368,7 @@ fn a_key_that_is_no_record_names_no_column() {
     }
 }
 
-/// Messages in which the member that comes first may be another dialect's.
+/// Messages whose first member may be another dialect's.
 const ORDERED: [(&str, &[&str]); 4] = [
     (
         "ticdc-simple",
@@ -446,7 +447,7 @@ fn auto_is_the_name_in_any_order_of_members() {
     }
 }
 
-/// Messages whose dialect only the spelling of a word tells, and words that tell none.
+/// Words whose spelling alone tells the dialect, and words that tell no dialect.
 const WORDS: [&str; 10] = [
     "INSERT",
     "insert",

@@ -1,6 +1,7 @@
-//! Batches of messages: what is drawn, and the messages that are made of it.
+//! Batches of messages: the random draws, and the messages made from them.
 //!
-//! Everything is drawn as plain numbers that any other choice can go with, so that a failing case shrinks to fewer and plainer parts.
+//! Everything is drawn as plain numbers that combine with any other choice, so that a failing case shrinks to fewer and
+//! plainer parts.
 
 use proptest::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::producers::{self, Connect, Did, Form, Producer, Row, Statement};
 use crate::tables::{Table, TableDraw, WIDTH, table};
 use crate::values::{Cell, Kind, Temper, cell};
 
-/// Messages, and who wrote them about which tables.
+/// Messages with their producers and tables.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub messages: Vec<Message>,
@@ -19,13 +20,13 @@ pub struct Batch {
     pub forms: Vec<Form>,
 }
 
-/// What a batch is drawn from.
+/// Random draws for a batch.
 #[derive(Clone, Debug)]
 pub struct BatchDraw {
     forms: Vec<FormDraw>,
     tables: Vec<TableDraw>,
     habits: Habits,
-    /// What befalls every message: the shape that all others resemble is an unusual one then.
+    /// Mutations of every message. They make an unusual form the usual one.
     quirks: Vec<Mutation>,
     statements: Vec<StatementDraw>,
 }
@@ -38,18 +39,18 @@ pub struct FormDraw {
     connect: Connect,
 }
 
-/// How much the messages of a batch differ: most batches repeat what a template can be learned from.
+/// Variation between the messages of a batch. Most batches repeat messages from which a template can be learned.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     temper: Temper,
     spacing: Spacing,
-    /// True if statements insert, update and delete, or nearly all do the same.
+    /// True if statements insert, update and delete; otherwise nearly all do the same.
     many_kinds: bool,
     /// True if statements have up to three rows.
     many_rows: bool,
     /// True if each update changes other columns.
     many_changes: bool,
-    /// True if members come in an order of their own in each message.
+    /// True if each message has its own order of members.
     many_orders: bool,
 }
 
@@ -61,17 +62,17 @@ struct StatementDraw {
     rows: Vec<RowDraw>,
     mutations: Vec<Mutation>,
     repeats: Repeats,
-    /// True if the table is as it was before its change, or after, whatever the time.
+    /// True if the table's version, before or after its change, does not depend on the time.
     is_astray: bool,
 }
 
-/// Which messages of a statement are there beside the damaged one.
+/// Messages of a statement beside the damaged one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Repeats {
     Once,
-    /// The damaged message, and then the same undamaged.
+    /// The damaged message, then the same message undamaged.
     Mended,
-    /// The undamaged message before and behind.
+    /// The undamaged message before and after.
     Around,
     Twice,
 }
@@ -83,7 +84,7 @@ pub struct RowDraw {
     pub changed: u8,
 }
 
-/// Batches of up to sixty statements by these producers.
+/// Draws batches of up to sixty statements by these producers.
 pub fn batch(producers: Vec<Producer>) -> impl Strategy<Value = BatchDraw> {
     let forms = prop::collection::vec(form(producers), 1..=3);
     let tables = prop_oneof![2 => prop::collection::vec(table(), 1..=1), 3 => prop::collection::vec(table(), 1..=4)];
@@ -104,7 +105,7 @@ pub fn batch(producers: Vec<Producer>) -> impl Strategy<Value = BatchDraw> {
         })
 }
 
-/// One of these producers with its settings.
+/// Draws one of these producers with its settings.
 pub fn form(producers: Vec<Producer>) -> impl Strategy<Value = FormDraw> {
     let escapes =
         prop_oneof![4 => Just(Escapes::Least), 1 => prop::sample::select(Escapes::ALL.to_vec())];
@@ -184,7 +185,7 @@ fn statement() -> impl Strategy<Value = StatementDraw> {
         )
 }
 
-/// The cells of a row, whatever its table.
+/// Draws the cells of a row, for any table.
 pub fn row() -> impl Strategy<Value = RowDraw> {
     let cells = || prop::array::uniform8(any::<u32>());
     (cells(), cells(), any::<u8>()).prop_map(|(after, before, changed)| RowDraw {
@@ -195,7 +196,7 @@ pub fn row() -> impl Strategy<Value = RowDraw> {
 }
 
 impl BatchDraw {
-    /// The messages.
+    /// Makes the messages.
     pub fn make(&self) -> Batch {
         let forms: Vec<Form> = self.forms.iter().map(FormDraw::form).collect();
         let versions: Vec<[Table; 2]> = self.tables.iter().map(TableDraw::versions).collect();
@@ -208,7 +209,7 @@ impl BatchDraw {
                 &versions[table][usize::from(is_later)],
                 &self.habits,
             );
-            // A table has one producer, as a topic does; now and then another one writes of it.
+            // A table has one producer, like a topic. Sometimes another one writes about it.
             let form = &forms[(table + usize::from(draw.form >= 250)) % forms.len()];
             draw.write(&statement, form, self, &mut messages);
         }
@@ -220,7 +221,7 @@ impl BatchDraw {
         }
     }
 
-    /// Which statement is the first one after a table's change.
+    /// Returns the index of the first statement after a table's change.
     fn change_of(&self, table: usize) -> usize {
         self.statements.len() * (2 + table) / 6
     }
@@ -240,7 +241,7 @@ impl FormDraw {
 impl Habits {
     fn did(&self, draw: u8) -> Did {
         match draw {
-            // The last ones, so that they shrink to an insert.
+            // The other operations come last, so that they shrink to an insert.
             240.. => Did::Other(draw - 240),
             0..220 if !self.many_kinds => Did::Insert,
             0..100 => Did::Insert,
@@ -272,7 +273,7 @@ impl StatementDraw {
                 })
             })
             .collect();
-        // In some batches nearly all is updated.
+        // In some batches nearly all statements are updates.
         let did = match habits.did(self.did) {
             Did::Insert if !habits.many_kinds && table.updated.is_multiple_of(3) => Did::Update,
             did => did,
@@ -285,7 +286,7 @@ impl StatementDraw {
         }
     }
 
-    /// Adds the statement's messages, of which the mutations befall the first.
+    /// Adds the statement's messages. The mutations change the first one.
     fn write(
         &self,
         statement: &Statement<'_>,
@@ -351,7 +352,7 @@ impl StatementDraw {
 }
 
 impl RowDraw {
-    /// The row, of whose columns an update changes those of a mask.
+    /// Returns the row. An update changes the columns in `mask`.
     pub fn row(&self, table: &Table, mask: u8, cell: impl Fn(Kind, u32) -> Cell) -> Row {
         let cells = |draws: &[u32; WIDTH]| -> Vec<Cell> {
             table
@@ -378,7 +379,7 @@ impl RowDraw {
     }
 }
 
-/// Undamaged messages of one shape: what a producer sends most of the time.
+/// Returns undamaged messages of one form: a producer's usual messages.
 pub fn alike(producer: Producer, count: usize) -> Vec<Message> {
     let columns = ["id", "total", "name", "updated_at", "placed_at"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Real messages from `tests/golden`: some of each capture, wherever in it they stand.
+//! Real messages from `tests/golden`: some of each capture, from all its parts.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A record without a key.
+    /// Returns a record without a key.
     pub fn of(value: impl Into<Vec<u8>>) -> Self {
         Message {
             key: None,
@@ -22,19 +22,19 @@ impl Message {
         }
     }
 
-    /// The value; empty if there is none.
+    /// Returns the value; empty if it does not exist.
     pub fn value(&self) -> &[u8] {
         self.value.as_deref().unwrap_or_default()
     }
 }
 
-/// How much of a capture is unpacked for each message that is asked for: without optimisation, all of all captures would take minutes.
+/// Bytes of a capture to unpack per requested message. Without optimisation, unpacking all captures would take minutes.
 const BYTES: u64 = 20_000;
 
-/// Longer ones are left out for the same reason.
+/// Length limit of messages, for the same reason.
 const LONGEST: usize = 20_000;
 
-/// Captures of a dialect, each with `count` of its messages, evenly spread.
+/// Returns a dialect's captures, each with `count` of its messages, evenly spread.
 pub fn captures(dialect: &str, count: usize) -> Vec<(PathBuf, Vec<Message>)> {
     let folder = Path::new("tests/golden").join(dialect);
     let found = files(&folder)
@@ -45,7 +45,7 @@ pub fn captures(dialect: &str, count: usize) -> Vec<(PathBuf, Vec<Message>)> {
         .collect()
 }
 
-/// The messages of a dialect in `tests/golden/forms`.
+/// Returns the messages of a dialect in `tests/golden/forms`.
 pub fn forms(dialect: &str) -> Vec<Message> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/forms")
@@ -94,7 +94,7 @@ fn spread(messages: Vec<Message>, count: usize) -> Vec<Message> {
     short.into_iter().step_by(step).collect()
 }
 
-/// The beginning of a file, unpacked.
+/// Returns the unpacked beginning of a file.
 fn read(path: &Path, most: u64) -> Vec<u8> {
     let file = std::fs::File::open(path).unwrap();
     let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ fn read(path: &Path, most: u64) -> Vec<u8> {
     bytes
 }
 
-/// The messages of a capture; none of the truth files beside it.
+/// Returns the messages of a capture; `None` for the truth files.
 fn messages(path: &Path, most: u64) -> Option<Vec<Message>> {
     let name = path.file_name()?.to_str()?;
     match name.split_once('.')?.1 {
@@ -154,7 +154,7 @@ fn pair(pair: &[Vec<u8>]) -> Message {
     }
 }
 
-/// The last line may be cut, and is left out.
+/// Returns the lines without the last one, which may be cut.
 fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
     let trimmed = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
     let whole = bytes
@@ -168,7 +168,7 @@ fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// `{"topic":..,"key":..,"value":..}`, key and value as JSON.
+/// Parses `{"topic":..,"key":..,"value":..}`, with key and value as JSON.
 fn of_kafka(line: &[u8]) -> Message {
     #[derive(serde::Deserialize)]
     struct Line<'l> {
@@ -189,7 +189,7 @@ fn of_kafka(line: &[u8]) -> Message {
     }
 }
 
-/// `[u32 big-endian length][bytes]`; the last may be cut.
+/// Parses `[u32 big-endian length][bytes]`. The last part may be cut.
 fn parts(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {

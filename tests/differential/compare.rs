@@ -1,4 +1,4 @@
-//! The comparison: a decoder with templates and one without, which must say the same of any bytes.
+//! Comparison of a decoder with templates and a decoder without them. Both must give the same results for any bytes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use towpath::{DecodeError, Decoder, Error, Metrics, Options, infer_schema};
 use crate::batches::Message;
 use crate::settings::{Feeding, NUMBER, records};
 
-/// What a decoder made of one input.
+/// Output of a decoder for one input.
 enum Outcome {
     Batch(RecordBatch),
     Row(Error),
@@ -19,17 +19,17 @@ enum Outcome {
     Panic(String),
 }
 
-/// How both readers differ.
+/// Difference between the two readers.
 #[derive(Debug)]
 pub struct Difference {
     what: String,
-    /// The first row of the output that differs, where one does.
+    /// The first differing row of the output, if any.
     row: Option<usize>,
     /// The first message that an error names.
     message: Option<usize>,
 }
 
-/// How much was compared.
+/// Numbers of compared items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
     pub messages: u64,
@@ -66,7 +66,7 @@ fn decode(decoder: &Decoder, input: &ArrayRef) -> Outcome {
     }
 }
 
-/// What was made, or the words of a panic.
+/// Returns the result, or the text of a panic.
 fn caught<T>(make: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(make)).map_err(|what| match what.downcast::<String>() {
         Ok(text) => *text,
@@ -76,7 +76,7 @@ fn caught<T>(make: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Decodes the messages by both readers.
+/// Decodes the messages with both readers.
 pub fn compare(
     options: &Options,
     messages: &[Message],
@@ -186,7 +186,7 @@ fn same_batch(with: &RecordBatch, without: &RecordBatch) -> Result<(), Differenc
     }
 }
 
-/// The columns in which a row differs.
+/// Returns the columns in which a row differs.
 fn row_text(with: &RecordBatch, without: &RecordBatch, row: usize) -> String {
     let mut text = String::new();
     for ((field, with), without) in with
@@ -206,7 +206,7 @@ fn row_text(with: &RecordBatch, without: &RecordBatch, row: usize) -> String {
     text
 }
 
-/// Two cells if they differ: of structs that are both there, the members that do.
+/// Reports two cells if they differ; for two structs that are not null, their differing members.
 fn tell(path: &str, with: &ArrayRef, without: &ArrayRef, text: &mut String) {
     if with.to_data() == without.to_data() {
         return;
@@ -255,7 +255,7 @@ fn same_metrics(with: &Metrics, without: &Metrics) -> Result<(), Difference> {
     Ok(())
 }
 
-/// What a decoder tells beside rows: the columns that messages declare, and the places of those that are stored elsewhere.
+/// Compares the decoders' other results: the columns that messages declare, and the places of stored messages.
 pub fn compare_rest(options: &Options, messages: &[Message]) -> Result<(), Difference> {
     let input = records(messages, None);
     let rest = |templates| {
@@ -289,7 +289,7 @@ pub fn compare_rest(options: &Options, messages: &[Message]) -> Result<(), Diffe
     }
 }
 
-/// What to read when both readers differ: the options, the fewest messages with which they do, and how.
+/// Returns the report about a difference: the options, the smallest set of messages that shows it, and its description.
 pub fn report(
     options: &Options,
     messages: &[Message],
@@ -325,7 +325,7 @@ pub fn report(
     text
 }
 
-/// As few messages as fail still: halves are left out, then less and less, down to single ones.
+/// Returns the fewest messages that still fail. Leaves out halves, then smaller parts, down to single messages.
 fn fewest(mut messages: Vec<Message>, fails: impl Fn(&[Message]) -> bool) -> Vec<Message> {
     let mut length = messages.len().div_ceil(2);
     while length > 0 {
@@ -344,7 +344,7 @@ fn fewest(mut messages: Vec<Message>, fails: impl Fn(&[Message]) -> bool) -> Vec
     messages
 }
 
-/// Which message a row comes from, as the reader without templates has it. Of slices, that of the whole.
+/// Returns the message of a row, from the reader without templates. For slices, the message of the whole.
 fn message_of(
     options: &Options,
     messages: &[Message],
@@ -363,7 +363,7 @@ fn message_of(
     (row < numbers.len()).then(|| numbers.value(row) as usize)
 }
 
-/// Text as it is, and bytes that are none with escapes.
+/// Returns text unchanged, and other bytes with escapes.
 fn bytes_text(bytes: &Option<Vec<u8>>) -> String {
     match bytes.as_deref() {
         None => "null".to_owned(),

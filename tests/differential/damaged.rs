@@ -1,4 +1,5 @@
-//! Messages of every dialect that were cut, or have another byte: a cut one is an error, and none is lost or harms another.
+//! Messages of every dialect, cut or with a changed byte. A cut message is an error. No message is lost or harms
+//! another one.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,10 @@ use crate::golden::plain;
 use crate::invariants::{decode, decoder, input};
 use crate::settings::NUMBER;
 
-/// How many places of a message are damaged at most.
+/// Maximum number of damaged places in a message.
 const PLACES: usize = 64;
 
-/// Every byte of a short message, of a long one some.
+/// Returns every byte of a short message, and some bytes of a long one.
 fn places(length: usize) -> impl Iterator<Item = usize> {
     (0..length).step_by(length.div_ceil(PLACES).max(1))
 }
@@ -25,7 +26,7 @@ fn op(rows: &RecordBatch) -> &str {
     rows["op"].as_string::<i32>().value(0)
 }
 
-/// The shortest messages of the dialect's captures: one of each operation, and one with several changes of it.
+/// Returns the shortest messages of the dialect's captures: one of each operation, and one with several changes of it.
 fn samples(decoder: &Decoder, dialect: &str) -> Vec<Message> {
     let mut shortest: BTreeMap<(String, bool), Message> = BTreeMap::new();
     for message in captures(dialect, 12)
@@ -46,7 +47,8 @@ fn samples(decoder: &Decoder, dialect: &str) -> Vec<Message> {
     shortest.into_values().collect()
 }
 
-/// The rows of each damaged message. The whole message stands before, between and behind them, and must have the rows that it has alone.
+/// Returns the rows of each damaged message. The whole message stands before, between and after them, and must have the
+/// same rows as alone.
 fn rows_of_each(decoder: &Decoder, whole: &Message, damaged: &[Message]) -> Vec<RecordBatch> {
     const BETWEEN: usize = 16;
     let parts = damaged
@@ -82,7 +84,7 @@ fn rows_of_each(decoder: &Decoder, whole: &Message, damaged: &[Message]) -> Vec<
         .collect()
 }
 
-/// At any place, its key too where that is a part of it.
+/// Cuts at any place, and cuts the key too if it is a part of the message.
 fn check_cut(decoder: &Decoder, dialect: &str, whole: &Message) {
     let value = whole.value();
     let mut cut: Vec<Message> = places(value.len())
@@ -100,7 +102,7 @@ fn check_cut(decoder: &Decoder, dialect: &str, whole: &Message) {
     }
     for (message, rows) in cut.iter().zip(rows_of_each(decoder, whole, &cut)) {
         let part = message.value();
-        // Version and type alone are what canal itself sends of an empty batch.
+        // Version and type alone are canal's own message for an empty batch.
         if dialect == "canal-protobuf" && part.len() == 4 {
             continue;
         }
@@ -136,7 +138,7 @@ fn check_cut(decoder: &Decoder, dialect: &str, whole: &Message) {
     }
 }
 
-/// At any place. What serde_json reads is not an error of the syntax, and what it does not read is an error.
+/// Changes a byte at any place. JSON that serde_json reads has no syntax error. JSON that it does not read is an error.
 fn check_changed(decoder: &Decoder, dialect: &str, whole: &Message) {
     let change = |(number, at): (usize, usize)| {
         let mut value = whole.value().to_vec();

@@ -1,4 +1,4 @@
-//! Columns side by side, as river-json has them: every way in which an element can say what is there and what was there before.
+//! Columns as elements (river-json): every form in which an element can have its current and its earlier value.
 
 use towpath::{Decoder, Layout, Options, TableSchema};
 
@@ -6,7 +6,7 @@ use crate::batches::Message;
 use crate::compare::{compare, report};
 use crate::settings::Feeding;
 
-/// The members of an element behind its name and type; none stands for one that is left out.
+/// Members of an element after its name and type. `None` for a missing member.
 const VALUES: [Option<&str>; 8] = [
     Some("\"7\""),
     Some("\"\""),
@@ -26,7 +26,7 @@ const FLAGS: [Option<&str>; 6] = [
     Some(" true"),
 ];
 
-/// A message about a table of which one column has these members.
+/// Returns a message about a table whose only column has these members.
 fn message(at: usize, event: &str, declared: &str, members: &str) -> Message {
     let updated = if event == "u" {
         ",\"updated\":false"
@@ -53,7 +53,7 @@ fn members(parts: &[(&str, Option<&str>)]) -> String {
         .collect()
 }
 
-/// Both readers agree on the messages in all ways.
+/// Checks that both readers agree on the messages in all ways.
 pub fn agree_in_all_ways(dialect: &str, messages: &[Message]) {
     for (at, options) in ways(dialect).iter().enumerate() {
         let check = |options: &Options, messages: &[Message], feeding| {
@@ -68,7 +68,7 @@ pub fn agree_in_all_ways(dialect: &str, messages: &[Message]) {
     }
 }
 
-/// Every other message is such as producers write, so that templates are of use and are tried.
+/// Checks messages. Two of three are usual, so that templates are learned and tried.
 fn agree(declared: &str, elements: &[String]) {
     for event in ["i", "u", "d"] {
         let usual = members(&[("v", Some("\"1\"")), ("null", Some("false"))])
@@ -94,7 +94,7 @@ fn agree(declared: &str, elements: &[String]) {
     }
 }
 
-/// How many of the messages a template reads.
+/// Returns the number of messages that a template reads.
 pub fn templated(dialect: &str, messages: &[Message]) -> u64 {
     let decoder = Decoder::new(ways(dialect).remove(0)).unwrap();
     Feeding::Binary
@@ -203,7 +203,7 @@ fn what_was_there_before() {
     .for_each(|declared| agree(declared, &elements));
 }
 
-/// Another order, names that stand twice, and those that nobody knows.
+/// Another order, duplicate names, and unknown names.
 #[test]
 fn members_that_are_not_expected() {
     let usual = [

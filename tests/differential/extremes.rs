@@ -1,4 +1,5 @@
-//! What random batches hardly reach: so many names, types or tables that what was learned is forgotten, and chunks that end between.
+//! Cases that random batches hardly reach: enough names, types or tables to reset the caches, and chunks that end
+//! between.
 
 use std::fmt::Write;
 
@@ -45,7 +46,7 @@ fn message(text: String) -> Message {
     }
 }
 
-/// A canal message with these rows of a table, and their types.
+/// Returns a canal message with these rows of a table, and their types.
 fn canal(table: &str, row: &str, types: &str) -> Message {
     message(
         format!(
@@ -56,7 +57,7 @@ fn canal(table: &str, row: &str, types: &str) -> Message {
     )
 }
 
-/// More names than are kept between two chunks: those that come after have other numbers than those before.
+/// More names than are kept between two chunks. Later names have other numbers than earlier ones.
 #[test]
 fn names_are_forgotten_between_chunks() {
     let mut row = String::from(r#""id":"1""#);
@@ -84,7 +85,7 @@ fn names_are_forgotten_between_chunks() {
     every_way("canal-json", &messages);
 }
 
-/// More types than are kept, each in a message of its own.
+/// More types than are kept, each in its own message.
 #[test]
 fn types_are_forgotten_between_chunks() {
     let one = |at: usize| {
@@ -98,7 +99,7 @@ fn types_are_forgotten_between_chunks() {
     every_way("canal-json", &messages);
 }
 
-/// More tables than anything could be learned of, in turns, all of the same shape.
+/// More tables than the templates can hold, in turns, all of the same form.
 #[test]
 fn many_tables_take_turns() {
     let one = |at: usize| {
@@ -112,7 +113,7 @@ fn many_tables_take_turns() {
     every_way("canal-json", &messages);
 }
 
-/// Enough messages for several chunks, and some of them as large as a chunk.
+/// Messages for several chunks. Some are as large as a chunk.
 #[test]
 fn messages_of_many_chunks() {
     for producer in [
@@ -135,7 +136,7 @@ fn messages_of_many_chunks() {
     }
 }
 
-/// One decoder serves many threads: what each puts out depends on its input alone.
+/// One decoder serves many threads. Each thread's output depends on its own input only.
 #[test]
 fn threads_share_a_decoder() {
     let options = |templates| Options {
@@ -166,7 +167,7 @@ fn threads_share_a_decoder() {
     });
 }
 
-/// Values that are nearly what a template expects, each between messages that are.
+/// Values that a template almost expects, each between expected ones.
 #[test]
 fn nearly_right_values_are_read_alike() {
     let right = r#""name":"n","id":1,"total":1.5,"placed_at":"2021-01-01 00:00:00""#;
@@ -226,7 +227,7 @@ fn nearly_right_values_are_read_alike() {
         numbers("id tinyint, total decimal(38,10), placed_at date"),
         &messages,
     );
-    // Nobody asks for types here.
+    // No types are requested here.
     agree(
         Options {
             fields: Some(vec!["op".into(), "after".into()]),

@@ -1,4 +1,4 @@
-//! Debezium's rows without an envelope: what the members say that the flattening adds, and columns that are called like others.
+//! Debezium's rows without an envelope: the members that the flattening adds, and columns with such names.
 
 use crate::batches::Message;
 use crate::elements::{agree_in_all_ways, templated};
@@ -11,7 +11,7 @@ fn message(at: usize, members: &str) -> Message {
     }
 }
 
-/// Every other message is such as the flattening writes.
+/// Checks messages. Two of three are usual messages of the flattening.
 fn agree(usual: &[&str], unusual: &[String]) {
     for usual in usual {
         let messages: Vec<Message> = unusual
@@ -32,7 +32,7 @@ fn agree(usual: &[&str], unusual: &[String]) {
     }
 }
 
-/// Twice each: the first may become a template of the second.
+/// Returns each twice: the first may become a template of the second.
 fn twice(members: impl Iterator<Item = String>) -> Vec<String> {
     members
         .flat_map(|members| [members.clone(), members])
@@ -124,7 +124,7 @@ fn members_that_are_added() {
     agree(&USUAL[2..], &twice(one.chain(two)));
 }
 
-/// Columns whose names an envelope has, or another dialect, or the row itself.
+/// Columns with names of an envelope, of another dialect, or of the row itself.
 #[test]
 fn columns_that_are_called_like_others() {
     let names = [

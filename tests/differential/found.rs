@@ -1,4 +1,4 @@
-//! Batches that once made both readers differ, as short as they could be made.
+//! Batches on which both readers once differed, in their shortest form.
 
 use towpath::Options;
 
@@ -6,7 +6,7 @@ use crate::batches::Message;
 use crate::compare::{compare, report};
 use crate::settings::Feeding;
 
-/// Under the default options of this dialect.
+/// Checks under the default options of this dialect.
 fn agree(dialect: &str, messages: &[String]) {
     let options = Options {
         dialect: dialect.into(),
@@ -16,7 +16,7 @@ fn agree(dialect: &str, messages: &[String]) {
         key: None,
         value: Some(text.clone().into_bytes()),
     };
-    // Whatever a template is learned from, the others follow it often enough.
+    // Repeat the messages, so that any of them can become a template of the others.
     let messages: Vec<Message> = messages.iter().chain(messages).map(of).collect();
     if compare(&options, &messages, Feeding::Binary).is_err() {
         let check = |options: &Options, messages: &[Message], feeding| {
@@ -26,7 +26,7 @@ fn agree(dialect: &str, messages: &[String]) {
     }
 }
 
-/// The row before the change in the order of the template, the row behind it in another one.
+/// The row before the change in the order of the template, and the row after it in another order.
 #[test]
 fn old_rows_that_stand_first_have_the_order_of_the_rows_behind_them() {
     let update = |types: &str, old: &str, data: &str| {
@@ -87,7 +87,7 @@ fn types_that_are_declared_twice_have_their_order() {
     }
 }
 
-/// The operation says that a row is gone, and there is one behind the change only.
+/// The operation is a delete, but only the row after the change exists.
 #[test]
 fn deletes_without_a_row_before_are_errors() {
     let change = |op: &str, before: &str, after: &str| {
@@ -123,7 +123,7 @@ fn deletes_without_a_row_before_are_errors() {
     }
 }
 
-/// Each sign between members in place of each other one: `"data":[}"id":"0"}]` and its kin.
+/// Each punctuation mark between members in place of each other one: `"data":[}"id":"0"}]` and its kin.
 #[test]
 fn signs_in_wrong_places_are_errors() {
     let begin = r#"{"data":[{"id":"0","total":"1"}],"database":"shop","es":1763000000007,"id":0,"isDdl":false,"#;
@@ -142,7 +142,7 @@ fn signs_in_wrong_places_are_errors() {
     }
 }
 
-/// A name that a row has twice, beside a template of rows that have it once: the later value counts.
+/// A row with a duplicate name, and a template of rows with this name once. The later value counts.
 #[test]
 fn names_that_a_row_has_twice_have_the_later_value() {
     let begin = r#"{"database":"shop","es":1763000000007,"id":0,"isDdl":false,"mysqlType":{"id":"bigint","total":"bigint"},"old":null,"#;

@@ -1,4 +1,5 @@
-//! Real messages of every dialect, three times in a row and shuffled, in every layout, with the types that they declare and as maps.
+//! Real messages of every dialect, three times in a row and shuffled, in every layout, with their declared types and as
+//! maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::captures::captures;
 use crate::compare::{Compared, Difference, compare, compare_rest, report};
 use crate::settings::{Feeding, records};
 
-/// How many messages of each capture are read; more cases are more messages too.
+/// Returns the number of messages to read of each capture. More cases mean more messages.
 fn count() -> usize {
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
@@ -49,7 +50,7 @@ fn captures_are_read_alike(dialect: &str) {
     println!("{dialect}: {total}");
 }
 
-/// Each three times in a row, and then all of them once more, shuffled.
+/// Returns each message three times in a row, and then all of them once more, shuffled.
 fn thrice(messages: Vec<Message>) -> Vec<Message> {
     let mut all: Vec<Message> = messages
         .iter()
@@ -67,7 +68,7 @@ fn thrice(messages: Vec<Message>) -> Vec<Message> {
     all
 }
 
-/// The dialect's options without a schema of the table.
+/// Returns the dialect's options without a schema of the table.
 pub fn plain(dialect: &str) -> Options {
     let writer_schemas = if matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro") {
         writer_schemas()
@@ -82,7 +83,7 @@ pub fn plain(dialect: &str) -> Options {
     }
 }
 
-/// The schemas of the messages of debezium-avro and ticdc-avro, by their ids.
+/// Returns the schemas of debezium-avro and ticdc-avro messages, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
     let read = |file: &str| {
         let text = std::fs::read_to_string(format!("tests/golden/{file}.avsc")).unwrap();
@@ -96,7 +97,7 @@ fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
         .collect()
 }
 
-/// As maps, by name and recognised; and each layout with the columns of the table that has the most messages.
+/// Returns the options to check: maps by name and by detection, and each layout with the columns of the busiest table.
 fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
     let mut ways = vec![
         plain(dialect),
@@ -112,7 +113,7 @@ fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
         return ways;
     };
     for layout in [Layout::Change, Layout::Changelog, Layout::Upsert] {
-        // The types of one table do not hold all values of others, and so there are errors too.
+        // The types of one table do not hold all values of other tables, so errors occur too.
         let filtered = layout != Layout::Changelog;
         let options = if filtered {
             of_table.clone()
@@ -128,7 +129,7 @@ fn ways(dialect: &str, messages: &[Message]) -> Vec<Options> {
     ways
 }
 
-/// Options that select the table with the most messages.
+/// Returns options that select the table with the most messages.
 fn of_busiest(dialect: &str, messages: &[Message]) -> Option<Options> {
     busiest(dialect, messages).map(|table| Options {
         table: Some(regex::escape(&table)),
@@ -136,7 +137,7 @@ fn of_busiest(dialect: &str, messages: &[Message]) -> Option<Options> {
     })
 }
 
-/// The columns of the table with the most messages, as these declare them or as their values look.
+/// Returns the columns of the table with the most messages, from their declarations or values.
 pub fn columns(dialect: &str, messages: &[Message]) -> Option<Fields> {
     let of_table = of_busiest(dialect, messages)?;
     let declared = infer_schema(&records(messages, None), of_table.clone())
@@ -145,7 +146,7 @@ pub fn columns(dialect: &str, messages: &[Message]) -> Option<Fields> {
         .filter(|fields| !fields.is_empty())
 }
 
-/// The table with the most messages.
+/// Returns the table with the most messages.
 fn busiest(dialect: &str, messages: &[Message]) -> Option<String> {
     let fields = Some(vec!["table".to_owned()]);
     let batch = Decoder::new(Options {
@@ -167,7 +168,7 @@ fn busiest(dialect: &str, messages: &[Message]) -> Option<String> {
         .map(|(table, _)| table.to_owned())
 }
 
-/// Columns of messages that do not declare them: integers where the first value is one, else text.
+/// Returns columns for messages without declarations: integers if the first value is one, otherwise text.
 fn guessed(options: &Options, messages: &[Message]) -> Fields {
     let fields = Some(vec!["after".to_owned()]);
     let options = Options {

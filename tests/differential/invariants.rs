@@ -1,8 +1,9 @@
-//! Real messages of every dialect, some of them damaged, in every layout and mode: their rows do not depend on their neighbours, on the
-//! borders of batches and chunks, on the array that holds them or on their compression, and the counts add up.
+//! Real messages of every dialect, some of them damaged, in every layout and mode. Their rows do not depend on
+//! neighbours, on the borders of batches and chunks, on the array that holds them or on their compression. The counts
+//! add up.
 //!
-//! `Metrics` and the layouts say what is compared; the other side of each comparison is the same message decoded in another way, or counted
-//! by hand.
+//! `Metrics` and the layouts define the comparisons. The other side of each comparison is the same message decoded in
+//! another way, or a count by this test.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -29,14 +30,14 @@ use crate::tables::pick;
 /// Batches for each dialect.
 const CASES: u32 = 12;
 
-/// Messages of a dialect, and the columns of the table that has the most of them.
+/// Messages of a dialect, and the columns of its busiest table.
 struct Pool {
     dialect: &'static str,
     messages: Vec<Message>,
     fields: Fields,
 }
 
-/// Some messages of each capture and form of a dialect; of `auto` those of all dialects.
+/// Returns some messages of each capture and form of a dialect; for `auto`, messages of all dialects.
 fn pool(dialect: &'static str, count: usize) -> Pool {
     let dialects: Vec<&str> = DIALECTS
         .iter()
@@ -59,7 +60,7 @@ fn pool(dialect: &'static str, count: usize) -> Pool {
     }
 }
 
-/// What happens to a message on its way.
+/// Damage to a message.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     None,
@@ -68,9 +69,9 @@ enum Damage {
     Truncated(u16),
     Flipped(u16, u8),
     WithoutKey,
-    /// The key of the message before.
+    /// The key of the preceding message.
     OtherKey,
-    /// Longer than a chunk: bytes of no dialect.
+    /// Bytes of no dialect, longer than a chunk.
     Long,
 }
 
@@ -129,10 +130,10 @@ impl Damage {
     }
 }
 
-/// What a batch and its options are drawn from.
+/// Random draws for a batch and its options.
 #[derive(Clone, Debug)]
 struct Draw {
-    /// Each message by its place in the pool: neighbours there come from one capture.
+    /// Each message by its index in the pool. Neighbours there come from one capture.
     messages: Vec<(u16, u8, Damage)>,
     has_schema: bool,
     layout: u8,
@@ -176,7 +177,7 @@ impl Draw {
         for (place, length, damage) in &self.messages {
             for at in 0..usize::from(*length) {
                 let message = &pool.messages[(usize::from(*place) + at) % pool.messages.len()];
-                // The last of a run is damaged: a template was learned from those before it.
+                // The last message of a run is damaged, after a template was learned from the others.
                 let damage = if at + 1 == usize::from(*length) {
                     *damage
                 } else {
@@ -230,7 +231,7 @@ fn concatenated(batches: &[RecordBatch]) -> RecordBatch {
     concat_batches(&batches[0].schema(), batches).unwrap()
 }
 
-/// The batch without columns.
+/// Returns the batch without some columns.
 fn without(batch: &RecordBatch, names: &[&str]) -> RecordBatch {
     let kept: Vec<usize> = (0..batch.num_columns())
         .filter(|at| !names.contains(&batch.schema().field(*at).name().as_str()))
@@ -238,7 +239,7 @@ fn without(batch: &RecordBatch, names: &[&str]) -> RecordBatch {
     batch.project(&kept).unwrap()
 }
 
-/// What tells a message's place among the others.
+/// Columns that hold a message's place among the others.
 const PLACES: [&str; 2] = ["_sequence", NUMBER];
 
 fn same(what: &str, got: &RecordBatch, want: &RecordBatch) -> Result<(), TestCaseError> {
@@ -253,7 +254,8 @@ fn same(what: &str, got: &RecordBatch, want: &RecordBatch) -> Result<(), TestCas
     Ok(())
 }
 
-/// Each message's rows are those that it has alone, in its own place: neither its neighbours nor its place change them.
+/// Checks that each message has the same rows as alone, with its own place: neither its neighbours nor its place change
+/// them.
 pub fn each_message_is_as_alone(
     options: &Options,
     messages: &[Message],
@@ -289,7 +291,7 @@ pub fn each_message_is_as_alone(
     same("alone", &without(whole, &PLACES), &concatenated(&parts))
 }
 
-/// A batch in two, and in parts that end where their rows are large enough.
+/// Checks a batch in two halves, and in parts that end when their rows are large enough.
 fn splits_change_nothing(
     options: &Options,
     messages: &[Message],
@@ -319,7 +321,7 @@ fn splits_change_nothing(
         parts.push(part);
         start = end;
     }
-    // A part is not a batch of its own: `_sequence` goes on.
+    // A part is not a separate batch: `_sequence` continues.
     same("in parts", &concatenated(&parts), whole)?;
     let metrics = decoder.metrics();
     prop_assert_eq!(
@@ -329,7 +331,7 @@ fn splits_change_nothing(
     Ok(())
 }
 
-/// Every type of array, and slices of one.
+/// Checks every type of array, and slices of one.
 fn arrays_change_nothing(
     options: &Options,
     messages: &[Message],
@@ -367,7 +369,7 @@ fn arrays_change_nothing(
     }
 }
 
-/// What an envelope column is called in a layout.
+/// Returns the name of an envelope column in a layout.
 fn name(layout: Layout, name: &str) -> String {
     if layout == Layout::Change {
         name.to_owned()
@@ -376,7 +378,7 @@ fn name(layout: Layout, name: &str) -> String {
     }
 }
 
-/// The kind of error of each row.
+/// Returns the kind of error of each row.
 fn kinds(batch: &RecordBatch, layout: Layout) -> Vec<Option<String>> {
     let error = batch[name(layout, "error").as_str()].as_struct();
     let kind = |row| {
@@ -393,7 +395,7 @@ fn counted(words: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The counts are those of the rows: messages, rows, errors by kind, columns that rows lack.
+/// Checks that the counts match the rows: messages, rows, errors by kind, columns that rows lack.
 fn counts_add_up(options: &Options, messages: &[Message]) -> Result<(), TestCaseError> {
     let permissive = Options {
         mode: Mode::Permissive,
@@ -431,7 +433,7 @@ fn counts_of(options: &Options, messages: &[Message]) -> (Metrics, RecordBatch) 
     (decoder.metrics(), batch)
 }
 
-/// `DROPMALFORMED` has the rows of `PERMISSIVE` but for those of changes with an error, which it counts.
+/// Checks that `DROPMALFORMED` has the rows of `PERMISSIVE` without the rows of changes with an error, which it counts.
 fn drops_are_the_bad_rows(
     options: &Options,
     messages: &[Message],
@@ -477,7 +479,8 @@ fn drops_are_the_bad_rows(
     same("without bad rows", &rows, &concatenated(&good))
 }
 
-/// Rows and filtered rows are the rows without a filter. Flat layouts have no rows of some events and two of some changes.
+/// Checks that rows and filtered rows add up to the rows without a filter. Flat layouts have no row for some events,
+/// and two rows for some changes.
 fn filters_leave_the_rest(
     options: &Options,
     messages: &[Message],
@@ -526,14 +529,14 @@ fn compressed(bytes: &[u8], compression: Compression) -> Vec<u8> {
     }
 }
 
-/// A compressed message has the rows of the plain one; a bad row has the bytes that Kafka has.
+/// Checks that a compressed message has the rows of the plain one. A bad row has Kafka's bytes.
 fn compression_changes_nothing(
     options: &Options,
     messages: &[Message],
     draw: &Draw,
 ) -> Result<(), TestCaseError> {
     let compression = pick(&COMPRESSIONS, draw.compression);
-    // Without bytes a message is a tombstone, but for one that has the rest in its key.
+    // A message without bytes is a tombstone, unless its key has the rest.
     let is_tombstone = |bytes: &[u8]| bytes.is_empty() && options.dialect != "ticdc-open";
     let compress = |bytes: &Vec<u8>| {
         if is_tombstone(bytes) {

@@ -1,25 +1,25 @@
-//! JSON as producers write it: a tree until the last moment, so that it can be damaged in its structure too.
+//! JSON in producers' spelling. It stays a tree until the end, so that its structure can be damaged too.
 
-/// A value, or what stands in place of one.
+/// A value, or a replacement for one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json {
-    /// These characters, whether they are JSON or not.
+    /// Raw characters, which need not be JSON.
     Raw(String),
     Array(Vec<Json>),
-    /// Names with their quotes, as they stand.
+    /// Names with their quotes, unescaped.
     Object(Vec<(String, Json)>),
 }
 
-/// Which characters a producer writes as escapes beside those that JSON demands.
+/// Characters that a producer escapes, besides the characters that JSON requires.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Escapes {
     #[default]
     Least,
-    /// `<`, `>`, `&` and `'`, as Go and Gson do.
+    /// `<`, `>`, `&` and `'`, like Go and Gson.
     Html,
-    /// A slash, as PHP and some Java libraries do.
+    /// A slash, like PHP and some Java libraries.
     Slash,
-    /// Everything beyond ASCII, in surrogate pairs where it takes two.
+    /// Everything beyond ASCII, with surrogate pairs if needed.
     Ascii,
 }
 
@@ -41,16 +41,16 @@ impl Escapes {
     }
 }
 
-/// Where a producer puts white space.
+/// Places where a producer writes white space.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Spacing {
     #[default]
     None,
-    /// Behind colons and commas, as Python does.
+    /// After colons and commas, like Python.
     Python,
-    /// Each member in a line of its own.
+    /// Each member on its own line.
     Lines,
-    /// Only before and behind the whole message.
+    /// Only before and after the whole message.
     Around,
 }
 
@@ -62,7 +62,7 @@ impl Spacing {
         Spacing::Around,
     ];
 
-    /// Behind an opening bracket and before a closing one, behind a comma, behind a colon.
+    /// Returns the white space after an opening and before a closing bracket, after a comma, and after a colon.
     fn spaces(self) -> [&'static str; 3] {
         match self {
             Spacing::None | Spacing::Around => ["", "", ""],
@@ -80,7 +80,7 @@ pub fn null() -> Json {
     raw("null")
 }
 
-/// An object of members whose names need no escapes.
+/// Returns an object of members whose names need no escapes.
 pub fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
     Json::Object(
         members
@@ -90,7 +90,7 @@ pub fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
     )
 }
 
-/// A JSON string.
+/// Returns a JSON string.
 pub fn text(text: &str, escapes: Escapes) -> Json {
     Json::Raw(quoted(text, escapes))
 }
@@ -114,7 +114,7 @@ fn push(out: &mut String, c: char, escapes: Escapes) {
     }
 }
 
-/// `\u4e2d`, or a surrogate pair.
+/// Returns `\u4e2d`, or a surrogate pair.
 pub fn escaped(c: char) -> String {
     c.encode_utf16(&mut [0; 2])
         .iter()
@@ -163,7 +163,7 @@ impl Json {
         }
     }
 
-    /// How many objects and arrays there are, this one included.
+    /// Returns the number of objects and arrays, including this one.
     pub fn containers(&self) -> usize {
         match self {
             Json::Raw(_) => 0,
@@ -177,7 +177,7 @@ impl Json {
         }
     }
 
-    /// The object or array with this number, the outermost first.
+    /// Returns the object or array with this number. The outermost comes first.
     pub fn container(&mut self, number: usize) -> Option<&mut Json> {
         if number == 0 {
             return Some(self);
@@ -193,7 +193,7 @@ impl Json {
         None
     }
 
-    /// The arrays that are members of the object.
+    /// Returns the arrays among the members of the object.
     pub fn arrays(&mut self) -> Vec<&mut Json> {
         self.inner()
             .into_iter()
@@ -201,7 +201,7 @@ impl Json {
             .collect()
     }
 
-    /// Which member is the object of this name.
+    /// Returns the index of the member with this name.
     pub fn place_of(&self, name: &str) -> Option<usize> {
         let Json::Object(members) = self else {
             return None;

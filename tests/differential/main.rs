@@ -1,11 +1,11 @@
-//! Two readers of the same decoder: one reads messages by templates of earlier ones, the other does not. For any bytes and any options
-//! their output is the same, their errors are, and their counts.
+//! Two readers of the same decoder: one reads messages with templates of earlier ones, the other without. Their output,
+//! their errors and their counts are equal for any bytes and any options.
 //!
-//! Two ways to the same rows: alone and in a batch, plain and compressed (`invariants`); what producers write comes back (`round_trip`).
-//! Damaged messages are errors, and harm no other (`damaged`).
+//! Two ways to the same rows: alone and in a batch, plain and compressed (`invariants`). Rows that producers write come
+//! back (`round_trip`). Damaged messages are errors, and do not harm others (`damaged`).
 //!
-//! `PROPTEST_CASES=5000 cargo test --test differential` tries more. A failure tells its seed: the same cases come again with that in
-//! `PROPTEST_RNG_SEED`. With `--nocapture` each test prints how much it compared.
+//! `PROPTEST_CASES=5000 cargo test --test differential` tries more cases. A failure prints its seed. With this seed in
+//! `PROPTEST_RNG_SEED`, the same cases run again. With `--nocapture`, each test prints how much it compared.
 
 mod any_columns;
 mod batches;

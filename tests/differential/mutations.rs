@@ -1,4 +1,4 @@
-//! Damage, and what is not damage but hardly ever written: to a message's structure, to its bytes, and to the value as a whole.
+//! Damage and rare forms: changes of a message's structure, of its bytes, and of the whole value.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,24 +7,24 @@ use proptest::prelude::*;
 use crate::json::{Json, Spacing, escaped, null, quoted, raw};
 use crate::tables::{NAMES, pick};
 
-/// One thing that befalls a message.
+/// One change of a message.
 #[derive(Clone, Debug)]
 pub enum Mutation {
-    /// To an object or array of the message. The outermost is the one most often.
+    /// Change of an object or array of the message. It hits the outermost one most often.
     Tree {
         place: u16,
         member: u16,
         change: TreeChange,
     },
-    /// To one of the envelope's arrays: rows of an image, columns, names.
+    /// Change of one of the envelope's arrays: rows of an image, columns, names.
     Rows {
         place: u16,
         member: u16,
         change: TreeChange,
     },
-    /// To the message's text.
+    /// Change of the message's text.
     Text { place: u16, change: TextChange },
-    /// To the value of the Kafka record.
+    /// Change of the Kafka record's value.
     Value(ValueChange),
 }
 
@@ -35,7 +35,7 @@ pub enum TreeChange {
     Rotate,
     Remove,
     Empty,
-    /// The member again: as it is, or with another value.
+    /// The member again, with the same or another value.
     Repeat {
         at_the_end: bool,
         value: Option<u8>,
@@ -47,19 +47,19 @@ pub enum TreeChange {
     Add(u8, u8),
     /// Another name that the batch knows.
     Rename(u8),
-    /// The name in another case, or the text that is its value.
+    /// The name, or the text of its value, in another case.
     Case {
         value: bool,
     },
-    /// The name with an escape that changes nothing.
+    /// The name with an escape that does not change it.
     Respell,
-    /// Another number, or a text with something behind it, in place of a value of this kind.
+    /// Another number, or a text with an addition, in place of a value of the same kind.
     Vary(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum TextChange {
-    /// Bytes anywhere.
+    /// Deletion of bytes anywhere.
     Delete {
         anywhere: bool,
         count: u8,
@@ -75,9 +75,9 @@ pub enum TextChange {
     Twice {
         anywhere: bool,
     },
-    /// A comma, colon or bracket too many, too few, or another.
+    /// A missing, additional or different comma, colon or bracket.
     Punctuate(u8),
-    /// Something else in place of a member's name, with its colon or without.
+    /// A replacement for a member's name, with its colon or without.
     Key {
         colon: bool,
         with: u8,
@@ -92,13 +92,13 @@ pub enum TextChange {
 pub enum ValueChange {
     Null,
     Empty,
-    /// The message before it in the same value, joined in one of these ways; see [`join`].
+    /// The message and the preceding one in the same value, joined in one of these ways, see [`join`].
     Joined(u8),
-    /// As TiCDC stores what is too large for Kafka.
+    /// The wrapper in which TiCDC stores messages too large for Kafka.
     Stored,
     Snappy,
     Lz4,
-    /// White space behind the message, so much that the next one is read in another chunk.
+    /// White space after the message, long enough that the next message is in another chunk.
     Padded,
 }
 
@@ -108,7 +108,7 @@ pub fn mutation() -> impl Strategy<Value = Mutation> {
     prop_oneof![6 => of_tree(), 4 => text, 1 => value_change().prop_map(Mutation::Value)]
 }
 
-/// One that a producer may have as a habit.
+/// Draws a mutation that may be a producer's habit.
 pub fn of_tree() -> impl Strategy<Value = Mutation> {
     let rows = prop_oneof![
         2 => any::<u8>().prop_map(|value| TreeChange::Repeat { at_the_end: false, value: Some(value) }),
@@ -125,7 +125,7 @@ pub fn of_tree() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// What the message says about itself is null, and was something in the messages before.
+/// Draws a mutation that sets a member of the envelope to null. Earlier messages have another value.
 pub fn null_of_envelope() -> impl Strategy<Value = Mutation> {
     any::<u16>().prop_map(|member| Mutation::Tree {
         place: 0,
@@ -134,7 +134,7 @@ pub fn null_of_envelope() -> impl Strategy<Value = Mutation> {
     })
 }
 
-/// Members of some object or array begin with another one.
+/// Returns a mutation that rotates the members of an object or array.
 pub fn turned(draw: u16) -> Mutation {
     Mutation::Tree {
         place: 0x8000 | draw,
@@ -193,7 +193,7 @@ fn value_change() -> impl Strategy<Value = ValueChange> {
     ]
 }
 
-/// What may stand in place of any value.
+/// Replacements for any value.
 const VALUES: &[&str] = &[
     "null",
     "\"\"",
@@ -241,7 +241,7 @@ const VALUES: &[&str] = &[
     "\0",
 ];
 
-/// What may stand in place of a name: what no producer writes, and a reader could keep for itself.
+/// Replacements for names. Producers do not write them, and a reader might reserve them.
 pub const IN_PLACE_OF_NAMES: &[&str] = &[
     "\0",
     "",
@@ -260,7 +260,7 @@ pub const IN_PLACE_OF_NAMES: &[&str] = &[
     "-1",
 ];
 
-/// Names that a statement may have, and no schema.
+/// Returns a name that a statement may have, but no schema.
 fn name(draw: u8) -> String {
     const ODD: &[&str] = &["\0", "a\0b", "`", "``", "a`b", "a``b", "`a`b`"];
     let draw = usize::from(draw) % (NAMES.len() + ODD.len());
@@ -273,7 +273,7 @@ fn name(draw: u8) -> String {
 impl Mutation {
     pub fn change_tree(&self, message: &mut Json) {
         let (container, member, change) = match self {
-            // Half of the changes befall the envelope, and the others any object or array, it too.
+            // Half of the changes hit the envelope. The others hit any object or array, including the envelope.
             Mutation::Tree {
                 place: place @ 0..0x8000,
                 member,
@@ -327,7 +327,7 @@ impl Mutation {
         }
     }
 
-    /// How the message is spaced, if that is what changes.
+    /// Returns the spacing of the message, if the mutation changes it.
     pub fn spacing(&self) -> Option<Spacing> {
         match self {
             Mutation::Text {
@@ -339,7 +339,7 @@ impl Mutation {
     }
 }
 
-/// The object that says what the message is: within a wrapper, every second time the payload.
+/// Returns the envelope. Within a wrapper, it is the payload every second time.
 fn envelope(message: &mut Json, place: u16) -> &mut Json {
     let payload = message.place_of("payload").filter(|_| place % 2 == 1);
     match (message, payload) {
@@ -403,7 +403,7 @@ impl TreeChange {
         }
     }
 
-    /// What does not look at the members.
+    /// Applies the changes that do not depend on the members.
     fn reorder<T>(self, items: &mut Vec<T>, at: usize) {
         match self {
             TreeChange::Swap => {
@@ -437,7 +437,7 @@ fn other_case(text: &str) -> String {
     text.chars().map(flip).collect()
 }
 
-/// `"\u0069d"` for `"id"`.
+/// Returns `"\u0069d"` for `"id"`.
 fn respelled(name: &str) -> String {
     let mut chars = name.chars();
     match (chars.next(), chars.next()) {
@@ -448,7 +448,7 @@ fn respelled(name: &str) -> String {
     }
 }
 
-/// Nearly the same: longer or shorter by little, with another digit, an escape, or a byte that must not stand there.
+/// Returns a similar text: slightly longer or shorter, with another digit, an escape, or a forbidden byte.
 fn varied(text: &str, how: u8) -> String {
     let (start, end) = text.split_at(
         text.len()
@@ -476,11 +476,11 @@ fn varied(text: &str, how: u8) -> String {
     }
 }
 
-/// Bytes that mean something to a reader of JSON, or that must not stand in it.
+/// Bytes that have a meaning in JSON, or are forbidden in it.
 const BYTES: &[u8] =
     b"\"\\{}[],: \n\t\r0123456789-+.eEntfu\0\x01\x1f\x7f\x80\xbf\xc0\xc3\xe4\xed\xf0\xff/xa";
 
-/// What may stand before or behind a message.
+/// Texts before or after a message.
 const AROUND: &[&str] = &[
     " ", "\n", "\r\n", "\t  \n", "}", "]", ",", "x", "{}", "null", "\0", "\u{feff}", "\"", "//",
     "[", "[]", "{", "\u{a0}", "0", ",{}", "\n{}", "\n[",
@@ -507,7 +507,7 @@ impl TextChange {
         }
     }
 
-    /// A byte of the text: any, or one that makes its structure.
+    /// Returns the index of a byte of the text: any byte, or a structural one.
     fn place(self, text: &[u8], place: usize) -> usize {
         use TextChange::{Delete, Insert, Punctuate, Replace, Twice};
         let wanted: &[u8] = match self {
@@ -550,7 +550,7 @@ pub fn replace_key(text: &mut Vec<u8>, place: usize, colon: bool, with: &str) {
     text.splice(start..end + usize::from(colon), with.bytes());
 }
 
-/// Changes the mark that stands here.
+/// Changes the punctuation mark at this place.
 fn punctuate(text: &mut Vec<u8>, at: usize, how: u8) {
     match how % 8 {
         0 | 1 => text.insert(at, b','),
@@ -566,7 +566,7 @@ fn punctuate(text: &mut Vec<u8>, at: usize, how: u8) {
     }
 }
 
-/// A message behind another one in the same value.
+/// Joins two messages in the same value.
 pub fn join(first: &[u8], second: &[u8], how: u8) -> Vec<u8> {
     let parts: [&[u8]; 5] = match how % 12 {
         0..=2 => [b"", first, b"\n", second, b""],

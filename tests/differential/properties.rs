@@ -15,12 +15,12 @@ use crate::compare::{Compared, Difference, compare, compare_rest, report};
 use crate::producers::Producer;
 use crate::settings::{Feeding, SettingsDraw, records, settings};
 
-/// Enough to find a plain mistake; `PROPTEST_CASES` asks for more.
+/// Enough to find a plain mistake. `PROPTEST_CASES` sets more.
 const CASES: u32 = 60;
-/// What everybody runs is the same each time; those who ask for more cases get others each time.
+/// Seed of the default run, which is the same each time. A run with `PROPTEST_CASES` has other cases each time.
 const SEED: u64 = 20_261_121;
 
-/// What the environment does not ask for otherwise. Failures are identified by their seed, so that no file is written.
+/// Returns the default configuration. The seed identifies a failure, so no file is written.
 pub fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
@@ -46,7 +46,7 @@ pub fn config(cases: u32) -> ProptestConfig {
     config
 }
 
-/// The rows are compared each time, the rest that a decoder tells now and then.
+/// Compares the rows each time, and a decoder's other results sometimes.
 fn check(
     options: &Options,
     messages: &[Message],
@@ -136,7 +136,7 @@ fn every_json_dialect_has_a_producer() {
     }
 }
 
-/// The generators are worth nothing if all they make is refused, or nothing is.
+/// The generators are useless if decoders refuse everything, or nothing.
 #[test]
 fn batches_have_all_kinds_of_rows_and_errors() {
     let mut seen = BTreeMap::new();
@@ -193,7 +193,7 @@ fn batches_have_all_kinds_of_rows_and_errors() {
     );
 }
 
-/// Most messages must be such that a template of an earlier one could read them.
+/// Most messages must have the form of an earlier one, so that its template could read them.
 #[test]
 fn most_messages_resemble_an_earlier_one() {
     let mut counts = [0usize; 2];
@@ -214,14 +214,14 @@ fn most_messages_resemble_an_earlier_one() {
     );
 }
 
-/// A message without its texts and digits, but for the names.
+/// Returns a message without its texts and digits, except the names.
 fn shape(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     let values = regex::Regex::new(r#":(null|true|false|-?[0-9.eE+-]+|"([^"\\]|\\.)*")"#).unwrap();
     values.replace_all(&text, ":_").into_owned()
 }
 
-/// The same batches each time.
+/// Returns the same batches each time.
 fn drawn(count: usize) -> impl Iterator<Item = (Batch, SettingsDraw)> {
     let mut runner = TestRunner::deterministic();
     let strategy = (batch(Producer::ALL.to_vec()), settings());
@@ -231,7 +231,7 @@ fn drawn(count: usize) -> impl Iterator<Item = (Batch, SettingsDraw)> {
     })
 }
 
-/// The kind of row and its error.
+/// Returns the columns with the kind of row and its error.
 fn fields_of(options: &Options) -> Vec<String> {
     let names = match options.layout {
         towpath::Layout::Change => ["op", "after", "error"],

@@ -1,7 +1,7 @@
-//! Rows that were written come back: random rows of every type, written by the producers of this folder, have the values that were drawn.
+//! Written rows come back: random rows of every type, in messages of this folder's producers, have the drawn values.
 //!
-//! The producers share no code with towpath, and what a value must be is computed here from MySQL's text: numbers and bits by the standard
-//! library, dates and times by jiff.
+//! The producers share no code with towpath. This test computes the expected values from MySQL's text: numbers and bits
+//! with the standard library, dates and times with jiff.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -25,13 +25,13 @@ use crate::values::{Cell, Kind, Temper, cell};
 /// Batches for each producer.
 const CASES: u32 = 40;
 
-/// A table, who writes it and its statements.
+/// A table, its producer and its statements.
 #[derive(Clone, Debug)]
 struct Draw {
     table: TableDraw,
     form: FormDraw,
     statements: Vec<(u8, Vec<RowDraw>)>,
-    /// True if the user names the types of columns, although the messages do.
+    /// True if the user names the types of columns, although the messages declare them.
     is_told: bool,
 }
 
@@ -47,8 +47,8 @@ fn draw(producer: Producer) -> impl Strategy<Value = Draw> {
     )
 }
 
-/// The producer with the settings that lose nothing: not decimals as doubles, not microseconds as milliseconds, nor NULL as empty text, nor
-/// JSON as text where it is usually nested.
+/// Returns the producer with settings that lose nothing: not decimals as doubles, microseconds as milliseconds, NULL as
+/// empty text, or JSON as text if it is usually nested.
 fn lossless(drawn: Form) -> Form {
     let Connect {
         decimal,
@@ -87,13 +87,14 @@ fn declares(form: &Form) -> bool {
     }
 }
 
-/// Names that the producer cannot write as they are: canal quotes with backticks, and rows without an envelope have none beside it.
+/// Returns whether the name has another meaning in the producer's messages: canal quotes with backticks, and a row
+/// without an envelope must not look like one.
 fn is_ambiguous(name: &str, producer: Producer) -> bool {
     name.contains('`') || producer == Producer::DebeziumFlat && matches!(name, "before" | "after")
 }
 
-/// A value of its type. Of dates and times there are usual ones only: zero dates and hours that a zone skips have options of their own. Nor is
-/// there a label of digits, which is the same text as an index where a producer of canal's envelope writes labels.
+/// Returns a value of its type. Dates and times are usual ones, because zero dates and hours that a zone skips have
+/// their own options. No label consists of digits, because it would equal an index in canal's envelope with labels.
 fn sound_cell(kind: Kind, draw: u32) -> Cell {
     const FAIR: u32 = 60_000 << 16;
     let has_fair = matches!(
@@ -152,7 +153,7 @@ fn latin1(text: &str) -> Vec<u8> {
     text.chars().map(|c| u8::try_from(c).unwrap()).collect()
 }
 
-/// The labels of an enum's index, or of a set's mask.
+/// Returns the labels of an enum's index, or of a set's mask.
 fn labels(labels: &[&str], number: u64, is_set: bool) -> String {
     let is_meant = |at: usize| {
         if is_set {
@@ -168,7 +169,7 @@ fn labels(labels: &[&str], number: u64, is_set: bool) -> String {
     meant.join(",")
 }
 
-/// What a cell must be, in the words of [`found`].
+/// Returns the expected cell in the form of [`found`].
 fn wanted(kind: Kind, cell: &Cell) -> Option<String> {
     let Cell::Text(text) = cell else { return None };
     Some(match kind {
@@ -208,7 +209,7 @@ fn wanted(kind: Kind, cell: &Cell) -> Option<String> {
     })
 }
 
-/// A cell of the output: numbers in digits, bytes in hexadecimal digits, times in their unit.
+/// Returns a cell of the output: numbers in digits, bytes in hexadecimal digits, times in their unit.
 fn found(column: &ArrayRef, row: usize) -> Option<String> {
     let value = || match column.data_type() {
         DataType::Boolean => u8::from(column.as_boolean().value(row)).to_string(),
@@ -252,14 +253,14 @@ fn image_wanted(table: &Table, cells: &[Cell], producer: Producer) -> Image {
     let is_maxwell = matches!(producer, Producer::Maxwell);
     let cell = |(column, cell): (&crate::tables::Column, &Cell)| match (column.declared.kind, cell)
     {
-        // Maxwell writes JSON columns as they are, so that the literal null is the same as NULL.
+        // Maxwell writes JSON columns as JSON, so the literal null equals NULL.
         (Kind::Json, Cell::Text(text)) if is_maxwell && text == "null" => None,
         (kind, cell) => wanted(kind, cell),
     };
     Some(table.columns.iter().zip(cells).map(cell).collect())
 }
 
-/// BINARY is padded with zeros, which not every producer writes nor every declaration tells.
+/// Removes the padding zeros of BINARY. Some producers do not write them, and some declarations do not tell the length.
 fn without_padding(table: &Table, image: Image) -> Image {
     let trim = |(column, value): (&crate::tables::Column, Option<String>)| {
         let is_padded = column.declared.mysql.starts_with("binary(");

@@ -1,5 +1,5 @@
-//! What no producer writes, and a reader could keep for itself, is what it is: a NUL, a backtick or nothing at all in place of a name. Behind
-//! any other messages, such a message has the rows or the error that it has alone.
+//! Names that no producer writes and that a reader might reserve stay plain names: a NUL, a backtick, or an empty name.
+//! After any other messages, such a message has the same rows or error as alone.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -17,7 +17,7 @@ use crate::tables::pick;
 /// Batches for each dialect.
 const CASES: u32 = 40;
 
-/// How many statements of a batch are damaged.
+/// Number of damaged statements in a batch.
 const STATEMENTS: usize = 12;
 
 fn damaged(message: &Message, place: u16, colon: bool, with: u8) -> Message {
@@ -34,7 +34,7 @@ fn damaged(message: &Message, place: u16, colon: bool, with: u8) -> Message {
     }
 }
 
-/// The names of each dialect, with those producers' messages, and `auto` with all.
+/// Checks the names of each dialect with its producers' messages, and `auto` with all messages.
 fn are_as_alone(dialect: &str, producers: Vec<Producer>) {
     let options = Options {
         layout: Layout::Change,

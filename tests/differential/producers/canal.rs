@@ -1,4 +1,4 @@
-//! canal's FlatMessage, and those of TiCDC, of the Tencent platform and of CloudCanal in the same envelope.
+//! canal's FlatMessage, and the messages of TiCDC, the Tencent platform and CloudCanal in the same envelope.
 
 use super::{
     Did, Form, Row, Statement, bare, boolean, by_column, is_number, labels, members, mixed, names,
@@ -8,12 +8,12 @@ use crate::json::Json;
 use crate::tables::Column;
 use crate::values::Cell;
 
-/// How values are written.
+/// Encoding of values.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Writes {
-    /// All as text, enums and sets as their numbers.
+    /// All values as text, enums and sets as their numbers.
     Text,
-    /// All as text, enums and sets as their labels.
+    /// All values as text, enums and sets as their labels.
     Labels,
     /// Numbers as numbers.
     Typed,
@@ -31,7 +31,7 @@ pub fn value(column: &Column, cell: &Cell, form: &Form, writes: Writes) -> Json 
     }
 }
 
-/// Which columns an image of the row before has.
+/// Columns in an image of the row before the change.
 #[derive(Clone, Copy, PartialEq)]
 enum Old {
     Changed,
@@ -102,7 +102,7 @@ fn word(did: Did) -> &'static str {
     }
 }
 
-/// Returns whether a message that is not a row change is a DDL, and its statement.
+/// Returns `isDdl` and the statement of a message that is not a row change.
 fn ddl(statement: &Statement<'_>, form: &Form) -> (Json, Json) {
     match statement.did {
         Did::Other(which) => (
@@ -124,7 +124,7 @@ fn unless(nothing: bool, json: Json) -> Json {
     if nothing { null() } else { json }
 }
 
-/// Keys in the order of the alphabet, so that rows come before what they are.
+/// Writes keys in alphabetical order, so that rows precede the operation.
 pub fn canal(statement: &Statement<'_>, form: &Form) -> Json {
     let table = statement.table;
     let (is_ddl, sql) = ddl(statement, form);
@@ -177,7 +177,7 @@ pub fn canal(statement: &Statement<'_>, form: &Form) -> Json {
     ])
 }
 
-/// `old` before `data`, types without parameters in an order of their own each time, and `_tidb` last.
+/// Writes `old` before `data`, types without parameters in random order, and `_tidb` last.
 pub fn ticdc(statement: &Statement<'_>, form: &Form) -> Json {
     let table = statement.table;
     let (is_ddl, sql) = ddl(statement, form);
@@ -240,7 +240,7 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// No types, numbers as numbers, a whole `old`; the row of a DELETE stands in `old`.
+/// Writes no types, numbers as numbers, and a whole `old`. The row of a DELETE is in `old`.
 pub fn tencent(statement: &Statement<'_>, form: &Form) -> Json {
     let table = statement.table;
     let writes = if form.has(0) {
@@ -278,7 +278,7 @@ pub fn tencent(statement: &Statement<'_>, form: &Form) -> Json {
     ])
 }
 
-/// Empty arrays for null, and the labels of enums.
+/// Writes empty arrays for null, and the labels of enums.
 pub fn cloudcanal(statement: &Statement<'_>, form: &Form) -> Json {
     let table = statement.table;
     let (is_ddl, sql) = ddl(statement, form);

@@ -1,4 +1,4 @@
-//! CloudCanal's own JSON: a statement's rows are one message, and both images are whole.
+//! CloudCanal's own JSON. The rows of a statement are one message, and both images are whole.
 
 use super::canal::{Writes, value};
 use super::{Did, Form, Row, Statement, boolean, by_column, members, names, object, raw};
@@ -27,7 +27,7 @@ fn action(did: Did) -> &'static str {
     }
 }
 
-/// Older messages call `isDdl` `ddl` and leave out members that are null.
+/// Writes a message. Older messages have `ddl` instead of `isDdl`, and omit members that are null.
 pub fn write(statement: &Statement<'_>, form: &Form) -> Json {
     let (table, is_ddl) = (
         statement.table,

@@ -1,4 +1,5 @@
-//! Debezium's envelope as Kafka Connect's JSON converter writes it: with the schema part, without, unwrapped; and CloudCanal's.
+//! Debezium's envelope from Kafka Connect's JSON converter: with the schema part, without it, unwrapped; and
+//! CloudCanal's envelope.
 
 use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
@@ -10,7 +11,7 @@ use crate::json::Json;
 use crate::tables::{Column, Table};
 use crate::values::{Cell, Kind};
 
-/// A value in Connect's form; one that has none is text, as it would be of a column of another type.
+/// Returns a value in Connect's form, or as text if it has no such form.
 pub fn value(column: &Column, cell: &Cell, form: &Form) -> Json {
     match cell {
         Cell::Null => null(),
@@ -50,7 +51,7 @@ fn connect(kind: Kind, words: &str, form: &Form) -> Option<Json> {
     })
 }
 
-/// In mode `long`, an integer that is negative beyond 2^63.
+/// Returns a wrapped integer in mode `long`: negative from 2^63 on.
 fn unsigned(words: &str, form: &Form) -> Option<Json> {
     let number: u64 = words.parse().ok()?;
     match Connect::UNSIGNED[form.connect.unsigned] {
@@ -59,14 +60,14 @@ fn unsigned(words: &str, form: &Form) -> Option<Json> {
     }
 }
 
-/// The integer that a decimal is without its point, in as few bytes as hold it.
+/// Returns a decimal's integer without its point, in the fewest possible bytes.
 fn unscaled(words: &str, scale: usize) -> Option<Vec<u8>> {
     let (whole, fraction) = words.split_once('.').unwrap_or((words, ""));
     let digits = format!("{whole}{fraction:0<scale$}");
     Some(shortest(digits.parse().ok()?))
 }
 
-/// Two's complement, the greatest byte first.
+/// Returns the two's complement, big-endian.
 fn shortest(unscaled: i128) -> Vec<u8> {
     let bytes = unscaled.to_be_bytes();
     let fill = if unscaled < 0 { 0xFF } else { 0 };
@@ -100,7 +101,7 @@ fn geometry(stored: &[u8], form: &Form) -> Option<Json> {
     })
 }
 
-/// Days since 1970, by Howard Hinnant's `days_from_civil`.
+/// Returns days since 1970, by Howard Hinnant's `days_from_civil`.
 fn days(words: &str) -> Option<i64> {
     let mut parts = words.splitn(3, '-').map(|part| part.parse::<i64>().ok());
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -110,7 +111,7 @@ fn days(words: &str) -> Option<i64> {
     Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
 }
 
-/// Microseconds of a time of day, or of a TIME.
+/// Returns the microseconds of a time of day, or of a TIME.
 fn micros(words: &str) -> Option<i64> {
     let (sign, words) = words
         .strip_prefix('-')
@@ -158,7 +159,7 @@ fn op(did: Did) -> &'static str {
     }
 }
 
-/// `before` and `after`.
+/// Returns `before` and `after`.
 fn images(statement: &Statement<'_>, row: &Row, form: &Form) -> [Json; 2] {
     let image = |shown, cells| {
         if shown {
@@ -180,7 +181,7 @@ fn images(statement: &Statement<'_>, row: &Row, form: &Form) -> [Json; 2] {
     ]
 }
 
-/// A DDL, the beginning or end of a transaction, a heartbeat; a change of rows is none of these.
+/// Returns a DDL, the beginning or end of a transaction, or a heartbeat; `None` for a change of rows.
 fn other(statement: &Statement<'_>, form: &Form) -> Option<Json> {
     let Did::Other(which) = statement.did else {
         return None;
@@ -291,7 +292,7 @@ pub fn with_schema(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     payloads(statement, form).into_iter().map(wrapped).collect()
 }
 
-/// `op` first, and an empty object where there is no image.
+/// Writes `op` first, and an empty object for a missing image.
 pub fn cloudcanal(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     let empty = |image: Json| if image == null() { object([]) } else { image };
     let table = statement.table;
@@ -328,7 +329,7 @@ pub fn cloudcanal(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     statement.rows.iter().map(message).collect()
 }
 
-/// The row alone, with what `ExtractNewRecordState` adds.
+/// Writes the row alone, with the fields that `ExtractNewRecordState` adds.
 pub fn flat(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     let message = |row: &Row| {
         let mut message = image(statement.table, statement.data(row), form);
@@ -400,7 +401,7 @@ fn structure(fields: &[Json], name: &str, form: &Form) -> Json {
     ])
 }
 
-/// A column's physical type, and where it has one the name that says what is meant.
+/// Returns a column's physical type, with the name of its logical type if it has one.
 fn field(column: &Column, form: &Form) -> Json {
     let (kind, meaning) = types(column.declared.kind, form);
     let mut field = object([("type", form.text(kind)), ("optional", boolean(true))]);

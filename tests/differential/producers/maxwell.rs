@@ -1,4 +1,4 @@
-//! Maxwell's daemon, and TiCDC's maxwell protocol: a message a row, and values as JSON has them.
+//! Maxwell's daemon, and TiCDC's maxwell protocol. Each row is a message, and values are JSON values.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::tables::Column;
 use crate::values::{Cell, Kind};
 
-/// Returns whether sets are arrays and JSON columns JSON, as the daemon has them.
+/// Returns a value. `nested`: sets are arrays and JSON columns are JSON, like the daemon's.
 fn value(column: &Column, cell: &Cell, form: &Form, nested: bool) -> Json {
     let kind = column.declared.kind;
     let words = match cell {
@@ -36,7 +36,7 @@ fn value(column: &Column, cell: &Cell, form: &Form, nested: bool) -> Json {
     }
 }
 
-/// Returns whether the daemon omits null columns: `output_nulls` is off.
+/// Returns whether the daemon omits null columns (`output_nulls` is off).
 pub fn omits_nulls(form: &Form) -> bool {
     form.producer == super::Producer::Maxwell && form.has(7)
 }
@@ -53,7 +53,7 @@ fn image(statement: &Statement<'_>, cells: &[Cell], form: &Form, nested: bool) -
     })
 }
 
-/// Columns that an update changed, as they were.
+/// Returns the columns that an update changed, with their earlier values.
 fn old(statement: &Statement<'_>, row: &Row, form: &Form, nested: bool) -> Json {
     let cells = statement
         .table
@@ -85,7 +85,7 @@ fn word(did: Did) -> &'static str {
     }
 }
 
-/// A DDL or another message without a row.
+/// Returns a DDL or another message without a row.
 fn other(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     let (table, kind) = (statement.table, word(statement.did));
     let mut message = object([
@@ -123,7 +123,7 @@ pub fn daemon(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
         .collect()
 }
 
-/// Maxwell numbers a transaction's rows, but for the last.
+/// Writes a row of the daemon. Maxwell numbers a transaction's rows, except the last.
 fn of_daemon(statement: &Statement<'_>, row: &Row, form: &Form, offset: Option<usize>) -> Json {
     let table = statement.table;
     let place = offset.map_or(("commit", raw(true)), |offset| ("xoffset", raw(offset)));
@@ -147,7 +147,7 @@ fn of_daemon(statement: &Statement<'_>, row: &Row, form: &Form, offset: Option<u
     let Json::Object(members) = &mut message else {
         return message;
     };
-    // What the daemon's settings leave out.
+    // Members that the daemon's settings leave out.
     let left_out = [
         (3, "\"position\""),
         (4, "\"server_id\""),
@@ -189,7 +189,7 @@ pub fn ticdc(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
         .collect()
 }
 
-/// The row of a DELETE stands in `old`.
+/// Writes a row of TiCDC. The row of a DELETE is in `old`.
 fn of_ticdc(statement: &Statement<'_>, row: &Row, form: &Form) -> Json {
     let table = statement.table;
     let mut message = object([

@@ -1,4 +1,4 @@
-//! How each producer writes a statement: a message, or one for each row.
+//! Producers' forms of a statement: one message, or one message per row.
 
 mod canal;
 mod cloudcanal;
@@ -10,7 +10,7 @@ use crate::json::{Escapes, Json, null, object, quoted, raw, text};
 use crate::tables::{Column, Table};
 use crate::values::{Cell, Kind};
 
-/// Who writes the messages.
+/// Producer of the messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Producer {
     Canal,
@@ -43,7 +43,7 @@ impl Producer {
         Producer::River,
     ];
 
-    /// The dialect's name, and the alias that says who writes it.
+    /// Returns the dialect's name, and the alias for the producer.
     pub fn names(self) -> [&'static str; 2] {
         match self {
             Producer::Canal => ["canal-json"; 2],
@@ -60,7 +60,7 @@ impl Producer {
         }
     }
 
-    /// Those of a dialect.
+    /// Returns the producers of a dialect.
     pub fn of(dialect: &str) -> Vec<Producer> {
         Producer::ALL
             .into_iter()
@@ -74,12 +74,12 @@ impl Producer {
 pub struct Form {
     pub producer: Producer,
     pub escapes: Escapes,
-    /// Settings that only this producer has, a bit each.
+    /// Settings that only this producer has, one bit each.
     pub style: u8,
     pub connect: Connect,
 }
 
-/// Settings of Debezium's connector, by their place in the lists of names.
+/// Settings of Debezium's connector, by their index in the lists of names.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Connect {
     pub decimal: usize,
@@ -101,13 +101,13 @@ impl Connect {
     pub const UNSIGNED: [&str; 2] = ["long", "precise"];
 }
 
-/// What a statement did.
+/// Operation of a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Did {
     Insert,
     Update,
     Delete,
-    /// No change of rows: which of them, by number.
+    /// An operation other than a change of rows, by its number.
     Other(u8),
 }
 
@@ -116,7 +116,7 @@ pub enum Did {
 pub struct Row {
     pub before: Vec<Cell>,
     pub after: Vec<Cell>,
-    /// By column: whether an update changed it.
+    /// True for each column that an update changed.
     pub changed: Vec<bool>,
 }
 
@@ -126,12 +126,12 @@ pub struct Statement<'t> {
     pub table: &'t Table,
     pub did: Did,
     pub rows: Vec<Row>,
-    /// Its place in the log: what differs between messages that are alike otherwise.
+    /// Place in the log. It makes otherwise equal messages differ.
     pub at: u64,
 }
 
 impl Statement<'_> {
-    /// The row that canal and those after it call `data`.
+    /// Returns the row that canal's family of dialects calls `data`.
     fn data<'r>(&self, row: &'r Row) -> &'r [Cell] {
         if self.did == Did::Delete {
             &row.before
@@ -140,18 +140,18 @@ impl Statement<'_> {
         }
     }
 
-    /// Seconds since 1970, of which many statements share one.
+    /// Returns seconds since 1970. Many statements share one second.
     fn second(&self) -> u64 {
         1_763_000_000 + self.at / 8
     }
 
-    /// When it was sent.
+    /// Returns the time when the message was sent.
     fn sent(&self) -> u64 {
         self.second() * 1000 + self.at * 37 % 1000
     }
 }
 
-/// The messages of a statement.
+/// Returns the messages of a statement.
 pub fn write(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     match form.producer {
         Producer::Canal => vec![canal::canal(statement, form)],
@@ -169,7 +169,7 @@ pub fn write(statement: &Statement<'_>, form: &Form) -> Vec<Json> {
     }
 }
 
-/// The key that Kafka Connect writes beside a row's message.
+/// Returns the key that Kafka Connect writes for a row's message.
 pub fn key(statement: &Statement<'_>, form: &Form) -> Option<Json> {
     let row = statement
         .rows
@@ -203,13 +203,13 @@ impl Form {
         text(words, self.escapes)
     }
 
-    /// A member's name as it stands.
+    /// Returns a member's name with its quotes.
     fn name(&self, name: &str) -> String {
         quoted(name, self.escapes)
     }
 }
 
-/// An object of a row's cells.
+/// Returns an object of a row's cells.
 fn members<'c>(
     cells: impl Iterator<Item = (&'c Column, &'c Cell)>,
     form: &Form,
@@ -222,7 +222,7 @@ fn members<'c>(
     )
 }
 
-/// An object of something about each column.
+/// Returns an object with one member per column.
 fn by_column(table: &Table, form: &Form, what: impl Fn(&Column) -> Json) -> Json {
     Json::Object(
         table
@@ -241,7 +241,7 @@ fn boolean(value: bool) -> Json {
     raw(value)
 }
 
-/// The label of an enum, or those of a set, where the text is a number of them.
+/// Returns the labels of an enum or set, if the text is a number of them.
 fn labels(kind: Kind, words: &str) -> Option<Vec<&'static str>> {
     let number: u64 = words.parse().ok()?;
     match kind {
@@ -268,7 +268,7 @@ fn is_number(kind: Kind) -> bool {
     )
 }
 
-/// A number if the text is one in JSON too, else the text.
+/// Returns a number if the text is also a JSON number, otherwise the text.
 fn bare(words: &str, form: &Form) -> Json {
     let is_json = serde_json::from_str::<serde_json::Number>(words).is_ok();
     if is_json {
@@ -278,7 +278,7 @@ fn bare(words: &str, form: &Form) -> Json {
     }
 }
 
-/// The bytes whose characters these are; none where there is a character that is not a byte.
+/// Returns the bytes for these characters; `None` if a character is not a byte.
 fn latin1(words: &str) -> Option<Vec<u8>> {
     words
         .chars()
@@ -286,7 +286,7 @@ fn latin1(words: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Numbers that are the same in every message of a place, and all different beyond.
+/// Returns a mixed number, equal for equal places and different for different places.
 fn mixed(number: u64) -> u64 {
     let mixed = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed ^ mixed >> 27

@@ -1,4 +1,4 @@
-//! KafkaRiverCanal: a message a row, and an object a column that says everything about it.
+//! KafkaRiverCanal: each row is a message, and each column an object with all data about it.
 
 use super::canal::{Writes, value};
 use super::{Did, Form, Row, Statement, boolean, names, object, raw};
@@ -45,7 +45,7 @@ fn message(statement: &Statement<'_>, row: &Row, form: &Form) -> Json {
     ])
 }
 
-/// Nulls are an empty text, or null, or left out.
+/// Returns a column. Nulls are empty text, null, or left out.
 fn column(statement: &Statement<'_>, row: &Row, at: usize, form: &Form) -> Json {
     let column = &statement.table.columns[at];
     let written = |cell| value(column, cell, form, Writes::Labels);
