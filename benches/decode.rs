@@ -11,9 +11,9 @@
 //! that print JSON, because ratios need ways that take turns:
 //!
 //!     decode rounds SHAPE N          nanoseconds of every way in each of N rounds
-//!     decode scaling AXIS N          the same for towpath over growing columns, rows, tables or value
-//!     decode share SHAPE             how many messages were read by a template
-//!     decode fixed SHAPE WAY TIMES   reads a small batch so many times: for a profiler, or to count instructions
+//!     decode scaling AXIS N          nanoseconds of towpath over growing columns, rows, tables or value
+//!     decode share SHAPE             number of messages that templates read
+//!     decode fixed SHAPE WAY TIMES   reads a small batch TIMES times, for a profiler or to count instructions
 
 mod corpus;
 mod peers;

@@ -1,4 +1,4 @@
-//! What an error tells: one line for each case. The message's text is part of what users see, so it is written out.
+//! Errors, one line per case. Users see the message's text, so it is written out.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -19,7 +19,7 @@ fn decoder(mode: Mode) -> Decoder {
     .unwrap()
 }
 
-/// The error of a message, in mode `FAILFAST`.
+/// Returns the error of a message, in mode `FAILFAST`.
 fn error(message: &[u8]) -> Error {
     match decoder(Mode::FailFast).decode(&BinaryArray::from(vec![message])) {
         Err(DecodeError::Row(error)) => error,
@@ -31,7 +31,7 @@ fn row(cells: &str) -> String {
     format!(r#"{{"type":"INSERT","data":[{{{cells}}}]}}"#)
 }
 
-/// A message that cannot be read: its kind of error, the place, and what is said.
+/// An unreadable message: its kind of error, the place, and the text.
 #[test]
 fn messages_that_cannot_be_read() {
     let cases: [(&str, Kind, usize, &str); 19] = [
@@ -184,7 +184,7 @@ fn messages_that_are_no_change() {
     }
 }
 
-/// A value that cannot be converted: its column, and what is said. The byte is where the value stands.
+/// A value that cannot be converted: its column and the text. The byte is the place of the value.
 #[test]
 fn values_that_cannot_be_converted() {
     let cases: [(&str, &str, Kind, &str); 13] = [
@@ -293,7 +293,7 @@ fn nesting_is_bounded_and_the_bound_named() {
     assert!(error.message.contains("128"), "{}", error.message);
 }
 
-/// Each mode's view of a good message, a bad value, a bad message and a good one.
+/// Each mode's result for a good message, a bad value, a bad message and a good one.
 #[test]
 fn modes_differ_in_what_becomes_of_bad_rows() {
     let messages = [
@@ -352,7 +352,7 @@ fn every_kind_has_its_own_name() {
     assert_eq!(names.len(), Kind::NAMES.len());
 }
 
-/// `auto` names the dialect it found, and itself where it found none.
+/// `auto` names the detected dialect, or itself if it detects none.
 #[test]
 fn auto_names_the_dialect_that_it_found() {
     let schema = Some(TableSchema::Ddl(SCHEMA.into()));
@@ -391,7 +391,7 @@ fn auto_names_the_dialect_that_it_found() {
     );
 }
 
-/// The other JSON dialects say the same of their own fields.
+/// The other JSON dialects have the same errors for their own fields.
 #[test]
 fn messages_of_other_dialects_that_cannot_be_read() {
     let cases: [(&str, &str, Option<usize>, &str); 18] = [
@@ -501,7 +501,7 @@ fn messages_of_other_dialects_that_cannot_be_read() {
     }
 }
 
-/// A member that an envelope has twice. Of a row image's columns of one name, the later one counts.
+/// A duplicate member of an envelope. In a row image, the later column of a duplicate name counts.
 #[test]
 fn duplicate_members() {
     let cases: [(&str, &str, &str); 10] = [
@@ -618,7 +618,7 @@ fn duplicate_members_of_ticdc_open() {
     }
 }
 
-/// What Kafka Connect's forms do not hold, and what only a setting of the connector can tell.
+/// Values that Kafka Connect's encodings do not hold, and values that only a setting of the connector explains.
 #[test]
 fn values_in_connects_forms_that_cannot_be_converted() {
     let decimal = r#""type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"}"#;
@@ -713,7 +713,7 @@ fn values_in_connects_forms_that_cannot_be_converted() {
     }
 }
 
-/// A value that cannot be decoded is the error of its row, also behind one that does not fit into its column.
+/// A value that cannot be decoded is the error of its row, even after a value that does not fit into its column.
 #[test]
 fn values_that_cannot_be_decoded_come_first() {
     let fields = r#"[{"field":"id","type":"int32"},{"field":"v","type":"bytes"}]"#;
@@ -730,7 +730,7 @@ fn values_that_cannot_be_decoded_come_first() {
     );
 }
 
-/// The error of a message of this dialect, in mode `FAILFAST`.
+/// Returns the error of a message of this dialect, in mode `FAILFAST`.
 fn error_of(dialect: &str, schema: &str, message: &str) -> Error {
     let schema = Some(TableSchema::Ddl(schema.into()));
     let decoder = Decoder::new(Options {
@@ -793,7 +793,7 @@ fn images_of_values_that_cannot_be_converted() {
     }
 }
 
-/// TiCDC's file of a large message has these members, and so may a row.
+/// TiCDC's file of a large message has these members. A row may have them too.
 #[test]
 fn rows_with_the_members_of_a_stored_message_are_rows() {
     const STORED: &str = "eyJ0eXBlIjoiSU5TRVJUIiwiZGF0YSI6W3sia2V5IjoiayIsInZhbHVlIjoidiJ9XX0=";
@@ -824,7 +824,8 @@ fn rows_with_the_members_of_a_stored_message_are_rows() {
     assert_eq!(values("maxwell-json", false), None);
 }
 
-/// An instant whose date is written with a year from 1 to 9999 may be of another year, which Python and Spark do not have.
+/// The date of an instant may be written with a year from 1 to 9999, while the instant is outside. Python and Spark do
+/// not have its year.
 #[test]
 fn instants_outside_of_the_calendar_are_errors() {
     let canal = |text: &str| format!(r#"{{"type":"INSERT","data":[{{"at":"{text}"}}]}}"#);

@@ -1,5 +1,5 @@
-//! Golden messages of every producer decode, whatever the layout, and CR LF between messages changes nothing. Python's tests
-//! read all of them and compare the cells with the truth; this is what the core can say without Python, in a moment.
+//! Golden messages of every producer decode in every layout, and CR LF between messages changes nothing. Python's tests
+//! read all of them and compare the cells with the truth. This quick test checks the core without Python.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ mod captures;
 
 type Capture = (PathBuf, Vec<Message>);
 
-/// A dialect's captures, each with some of its messages.
+/// Returns a dialect's captures, each with some of its messages.
 fn captures(dialect: &str) -> &'static [Capture] {
     static ALL: LazyLock<BTreeMap<&str, Vec<Capture>>> = LazyLock::new(|| {
         DIALECTS
@@ -57,7 +57,7 @@ fn options(dialect: &str) -> Options {
     }
 }
 
-/// The schemas of the messages of debezium-avro and ticdc-avro, by their ids.
+/// Returns the schemas of debezium-avro and ticdc-avro messages, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
     let read = |file: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -92,7 +92,7 @@ fn every_dialect_has_golden_messages() {
 fn every_golden_message_is_read_and_recognised() {
     for dialect in DIALECTS {
         for (path, messages) in captures(dialect.name) {
-            // Three of DTS's records have text in place of their columns, and no row can be made of that.
+            // Three of DTS's records have text in place of their columns, so they yield no row.
             let mode = if dialect.name == "dts-avro" {
                 Mode::Permissive
             } else {
@@ -136,13 +136,13 @@ fn aliases_read_what_their_dialect_reads() {
     }
 }
 
-/// Values without keys.
+/// Returns whether a file has values without keys.
 fn is_json_lines(path: &Path) -> bool {
     let name = path.to_string_lossy();
     name.contains(".json") && !name.contains(".kv")
 }
 
-/// The JSON captures again, joined by CR LF into one message: only `row`, the place within a message, differs.
+/// The JSON captures again, joined with CR LF into one message. Only `row`, the place within a message, differs.
 #[test]
 fn messages_joined_by_crlf_are_the_same_changes() {
     for dialect in DIALECTS {
@@ -178,7 +178,7 @@ fn messages_joined_by_crlf_are_the_same_changes() {
     }
 }
 
-/// Real messages that declare their types decode with the types inferred from them, in every layout.
+/// Real messages that declare their types decode with the inferred types, in every layout.
 #[test]
 fn inferred_types_hold_every_value() {
     for dialect in DIALECTS {

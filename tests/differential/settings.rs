@@ -1,4 +1,4 @@
-//! The options of a decoder, and how messages are handed to it.
+//! Options of a decoder, and the forms in which it gets messages.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::producers::Connect;
 use crate::tables::{Column, pick};
 use crate::values::Kind;
 
-/// What options are drawn from: they are made for the tables of a batch.
+/// Random draws for options, which are made for the tables of a batch.
 #[derive(Clone, Debug)]
 pub struct SettingsDraw {
     schema: Option<SchemaDraw>,
@@ -33,11 +33,11 @@ pub struct SettingsDraw {
 
 #[derive(Clone, Debug)]
 struct SchemaDraw {
-    /// Which columns are asked for.
+    /// Mask of the requested columns.
     asked: u16,
-    /// The type of each: small numbers are those that the column's values have.
+    /// Draw for the type of each. Small numbers are types that the column's values have.
     types: [u8; 16],
-    /// A column that no table has.
+    /// True if a requested column is in no table.
     has_stranger: bool,
     rotated: u8,
 }
@@ -53,19 +53,19 @@ struct Switches {
     key: bool,
 }
 
-/// How messages are handed over.
+/// Form in which the decoder gets messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Feeding {
     Binary,
     LargeBinary,
     View,
-    /// As text, where all of it is.
+    /// As text, if all of it is text.
     Text,
-    /// In two slices, then as a whole, all by the same decoder.
+    /// In two slices, then as a whole, all with the same decoder.
     Slices(u8),
-    /// As a column among others, as Kafka's records are.
+    /// As a column among others, like Kafka's records.
     Records,
-    /// Likewise, and some records are null.
+    /// As a column among others, with some null records.
     Holes,
 }
 
@@ -169,7 +169,7 @@ fn feeding() -> impl Strategy<Value = Feeding> {
     ]
 }
 
-/// Names of the envelope's columns, in the order of the documentation.
+/// Names of the envelope columns, in the order of the documentation.
 const FIELDS: [&str; 20] = [
     "op",
     "database",
@@ -194,7 +194,7 @@ const FIELDS: [&str; 20] = [
 ];
 
 impl SettingsDraw {
-    /// Options for a batch, and how its messages are handed over.
+    /// Returns options for a batch, and the form in which the decoder gets its messages.
     pub fn make(&self, batch: &Batch) -> (Options, Feeding) {
         let columns = columns(batch);
         let layout = if self.schema.is_some() {
@@ -211,7 +211,7 @@ impl SettingsDraw {
         };
         let asked: Vec<&Column> = columns.iter().filter(asked).collect();
         let dialect = self.dialect(batch);
-        // An option without an effect on the dialect is refused.
+        // Decoders refuse an option without an effect on the dialect.
         let wire = DIALECTS
             .iter()
             .find(|known| known.name == dialect || known.aliases.contains(&&*dialect))
@@ -264,7 +264,7 @@ impl SettingsDraw {
             },
             decimal_handling_mode: of_debezium(decimal),
             time_precision_mode: of_debezium(time),
-            // Other dialects than Debezium write bytes in one form.
+            // Dialects other than Debezium write bytes in one form.
             binary_handling_mode: of_debezium(binary),
             bigint_unsigned_handling_mode: of_debezium(unsigned),
             ..Options::default()
@@ -281,7 +281,8 @@ impl SettingsDraw {
         )
     }
 
-    /// The first producer's dialect by its name or alias, `auto`, or now and then one that nobody writes.
+    /// Returns the first producer's dialect by its name or alias, `auto`, or sometimes a dialect that no producer
+    /// writes.
     fn dialect(&self, batch: &Batch) -> String {
         let names: Vec<[&str; 2]> = batch
             .forms
@@ -298,7 +299,7 @@ impl SettingsDraw {
         }
     }
 
-    /// The modes that Debezium's connector has, others, or none.
+    /// Returns the modes of Debezium's connector, other modes, or none.
     fn connect(&self, batch: &Batch) -> [Option<String>; 4] {
         let Connect {
             decimal,
@@ -319,7 +320,7 @@ impl SettingsDraw {
     }
 }
 
-/// The columns of all tables, each name once whatever its case.
+/// Returns the columns of all tables, each name once regardless of case.
 fn columns(batch: &Batch) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     for column in batch.tables.iter().flat_map(|table| &table.columns) {
@@ -333,7 +334,7 @@ fn columns(batch: &Batch) -> Vec<Column> {
     columns
 }
 
-/// Names of a layout's envelope columns.
+/// Returns names of a layout's envelope columns.
 fn names(layout: Layout, mask: u32) -> Vec<String> {
     let refused: &[&str] = match layout {
         Layout::Change => &["sequence"],
@@ -403,7 +404,7 @@ impl SchemaDraw {
 
 const MICROS: TimeUnit = TimeUnit::Microsecond;
 
-/// The type that a column is asked as: usually one that its values have.
+/// Returns the requested type of a column. Usually its values have it.
 fn asked_type(kind: Kind, draw: u8) -> DataType {
     let natural = natural_types(kind);
     match draw {
@@ -416,7 +417,7 @@ fn asked_type(kind: Kind, draw: u8) -> DataType {
     }
 }
 
-/// Types that hold the values of a kind, the first one all of them.
+/// Returns types that hold the values of a kind. The first one holds all of them.
 pub fn natural_types(kind: Kind) -> Vec<DataType> {
     use DataType::{
         Binary, Boolean, Date32, Decimal128, Decimal256, Duration, Float32, Float64, Int32, Int64,
@@ -537,7 +538,7 @@ fn geometry() -> DataType {
 }
 
 impl Feeding {
-    /// What is decoded, one after another by the same decoder.
+    /// Returns the inputs, which the same decoder decodes one after another.
     pub fn inputs(self, messages: &[Message]) -> Vec<ArrayRef> {
         let values = messages.iter().map(|message| message.value.as_deref());
         match self {
@@ -573,7 +574,7 @@ impl Feeding {
     }
 }
 
-/// Records with the columns that Kafka's have, and the number of each.
+/// Returns records with the columns of Kafka's records, and the number of each.
 pub fn records(messages: &[Message], nulls: Option<Vec<bool>>) -> StructArray {
     let count = messages.len();
     let bytes = |of: fn(&Message) -> Option<&[u8]>| {
@@ -609,5 +610,5 @@ pub fn records(messages: &[Message], nulls: Option<Vec<bool>>) -> StructArray {
     StructArray::new(fields, arrays, nulls.map(NullBuffer::from))
 }
 
-/// The column that tells a record's place.
+/// Name of the column with a record's place.
 pub const NUMBER: &str = "number";

@@ -1,11 +1,11 @@
-//! Tables of a batch: names, columns, and how a table changes in the middle.
+//! Tables of a batch: names, columns, and the change of a table in the middle of the batch.
 
 use proptest::prelude::*;
 
 use crate::values::{TYPES, Type};
 
-/// The plainest first. Among them: beginnings of one another, names whose first 16 bytes are the same, lengths around the 16 bytes that
-/// are compared at once, names that have to be escaped, and names of members of envelopes.
+/// Names, the plainest first. Among them: prefixes of one another, names with the same first 16 bytes, lengths around
+/// the 16 bytes that are compared at once, names with characters to escape, and names of envelope members.
 pub const NAMES: &[&str] = &[
     "id",
     "total",
@@ -68,7 +68,7 @@ const TABLES: &[&str] = &[
 
 const DATABASES: &[&str] = &["shop", "shop2", "商店", "`shop`", ""];
 
-/// How many columns a table has at the most.
+/// Maximum number of columns of a table.
 pub const WIDTH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,19 +77,19 @@ pub struct Column {
     pub declared: &'static Type,
 }
 
-/// A table as it is at some time.
+/// A table at some time.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub database: &'static str,
     pub name: &'static str,
     pub columns: Vec<Column>,
-    /// How many columns its key has.
+    /// Number of columns in its key.
     pub keys: usize,
-    /// By column: whether an update usually changes it.
+    /// Bit mask of the columns that updates usually change.
     pub updated: u8,
 }
 
-/// What a table is drawn from.
+/// Random draws for a table.
 #[derive(Clone, Debug)]
 pub struct TableDraw {
     database: u8,
@@ -100,7 +100,7 @@ pub struct TableDraw {
     change: Change,
 }
 
-/// What happens to a table in the middle of a batch.
+/// Change of a table in the middle of a batch.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     None,
@@ -114,7 +114,7 @@ enum Change {
     KeyChanged,
 }
 
-/// Tables of up to eight columns, most of them with names that stand in JSON as they are.
+/// Draws tables of up to eight columns. Most names need no escapes in JSON.
 pub fn table() -> impl Strategy<Value = TableDraw> {
     let name = || prop_oneof![3 => 0..17u8, 1 => any::<u8>()];
     let kind = || prop_oneof![2 => 0..12u8, 1 => any::<u8>()];
@@ -150,13 +150,13 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// One of the choices, by a draw that may be any number.
+/// Returns one of the choices. The draw may be any number.
 pub fn pick<T: Copy>(choices: &[T], draw: impl Into<usize>) -> T {
     choices[draw.into() % choices.len()]
 }
 
 impl TableDraw {
-    /// The table before its change, and after it.
+    /// Returns the table before its change, and after it.
     pub fn versions(&self) -> [Table; 2] {
         let mut columns: Vec<Column> = Vec::new();
         for (name, kind) in &self.columns {
@@ -174,7 +174,7 @@ impl TableDraw {
     }
 }
 
-/// Adds a column, unless there is one of this name.
+/// Adds a column, unless its name exists.
 fn push(columns: &mut Vec<Column>, name: &'static str, kind: u8) {
     if columns.len() < WIDTH && columns.iter().all(|column| column.name != name) {
         columns.push(Column {
@@ -211,7 +211,7 @@ impl Change {
     }
 }
 
-/// Another type: every second time one that differs in nothing but its parentheses, where there is such a one.
+/// Returns another type: every second time a type that differs only in its parentheses, if one exists.
 fn other_type(declared: &Type, draw: u8) -> &'static Type {
     let word = |declared: &Type| declared.mysql.split('(').next().map(str::to_owned);
     let siblings: Vec<&Type> = TYPES

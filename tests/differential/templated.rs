@@ -1,4 +1,4 @@
-//! Templates must take part, or comparing them says nothing.
+//! Templates must take part. Otherwise the comparisons prove nothing.
 
 use towpath::{Decoder, Options, TableSchema};
 
@@ -8,7 +8,8 @@ use crate::settings::Feeding;
 
 const COUNT: usize = 40;
 
-/// More than half of the messages of a batch whose messages differ only in their values, with a schema.
+/// Checks that templates read more than half of the messages of a batch. The messages differ only in their values, and
+/// have a schema.
 fn most_are_templated(producer: Producer) {
     let dialect = producer.names()[0];
     let mode = |name: &str| dialect.starts_with("debezium").then(|| name.to_owned());
@@ -35,11 +36,11 @@ fn most_are_templated(producer: Producer) {
     );
 }
 
-/// The columns of [`alike`]'s table.
+/// Columns of [`alike`]'s table.
 const DDL: &str =
     "id bigint, total decimal(10,2), name string, updated_at timestamp, placed_at timestamp_ntz";
 
-/// For messages that do not declare them.
+/// Types for messages that do not declare them.
 fn types() -> Vec<(String, String)> {
     let types = [
         ("id", "bigint"),

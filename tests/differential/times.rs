@@ -1,4 +1,5 @@
-//! The time of an event is a date of the calendar or an error, whatever number a producer writes: no null, and no date that readers lack.
+//! Event times. For any number that a producer writes, the time is a date of the calendar or an error: never null, and
+//! never a date that readers cannot represent.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampMicrosecondType;
@@ -36,7 +37,7 @@ fn message(millis: i64) -> Message {
     }
 }
 
-/// What jiff's calendar says, in microseconds.
+/// Returns the expected microseconds, from jiff's calendar.
 fn wanted(millis: i64) -> Option<i64> {
     let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
     let time = epoch
@@ -68,7 +69,7 @@ fn event_times_are_of_the_calendar() {
     let config = config(CASES);
     let seed = config.rng_seed;
     let outcome = TestRunner::new(config).run(&prop::collection::vec(time, 1..20), |times| {
-        // Every other message is usual, so that templates are tried.
+        // Usual messages stand between the others, so that templates are tried.
         let times: Vec<i64> = times
             .into_iter()
             .filter(|time| *time != 0)

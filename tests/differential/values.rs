@@ -1,6 +1,6 @@
-//! Types of columns and the values in them, as MySQL prints them; how each producer writes them is in `producers`.
+//! Types of columns and their values, in MySQL's format. `producers` encodes them.
 
-/// What a column holds.
+/// Kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Integer {
@@ -44,7 +44,7 @@ pub struct Type {
 }
 
 impl Type {
-    /// Without what stands in parentheses, as TiCDC writes it.
+    /// Returns the type without its parentheses, like TiCDC.
     pub fn bare(&self) -> String {
         let (word, rest) = self.mysql.split_once('(').unwrap_or((self.mysql, ""));
         format!(
@@ -89,7 +89,7 @@ const BA: &[&str] = &["b", "a"];
 const LABELS: &[&str] = &["small", "it's", "中", "2"];
 const ABC: &[&str] = &["a", "b", "c"];
 
-/// The simplest first: cases shrink towards them. Some differ in nothing but what their parentheses hold.
+/// Types, the simplest first, because cases shrink towards them. Some differ only in the content of their parentheses.
 pub const TYPES: &[Type] = &[
     signed("bigint", -5, 64),
     of("varchar(64)", 12, Kind::Text),
@@ -167,22 +167,23 @@ pub const TYPES: &[Type] = &[
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Null,
-    /// As MySQL prints it; bytes as text whose characters U+0000 to U+00FF they are, members of enums and sets as their numbers.
+    /// Text in MySQL's format. Bytes are text of the characters U+0000 to U+00FF, members of enums and sets are their
+    /// numbers.
     Text(String),
-    /// These characters, whatever the dialect and even if they are not JSON.
+    /// Raw characters in every dialect, even if they are not JSON.
     Raw(&'static str),
 }
 
-/// How often a batch has values that its producer would hardly write.
+/// Frequency of values that the producer would hardly write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Temper {
-    /// Never: nulls and the ends of a type's range are all that is unusual.
+    /// Never. Only nulls and the ends of a type's range are unusual.
     Calm,
     /// Some values are not values of their type, or not JSON.
     Wild,
 }
 
-/// The value that a draw stands for. A smaller draw is a more usual value, so that cases shrink to what they are about.
+/// Returns the value for a draw. A smaller draw is a more usual value, so that cases shrink to their cause.
 pub fn cell(kind: Kind, draw: u32, temper: Temper) -> Cell {
     let (what, number) = (draw >> 16, draw & 0xffff);
     let [usual, null, fair, foul] = match temper {
@@ -209,7 +210,7 @@ fn strings(values: &[&str]) -> Vec<String> {
     values.iter().map(|value| value.to_string()).collect()
 }
 
-/// What stands where a value should: of another type, hardly readable, or no JSON at all.
+/// Replacements for a value: of another type, hardly readable, or not JSON at all.
 const ODD: &[&str] = &[
     "true",
     "false",
@@ -232,7 +233,7 @@ const ODD: &[&str] = &[
     "\"AQ\\u003d\\u003d\"",
     "\"\\ud800\"",
     "\"\\udc00x\"",
-    // No JSON from here on.
+    // From here on, the values are not JSON.
     "\"raw\u{1}control\"",
     "\"raw\nnewline in a text of more than sixteen bytes\"",
     "\"\\x\"",
@@ -251,7 +252,7 @@ const ODD: &[&str] = &[
     "[1,]",
 ];
 
-/// Values of the kind that a table is full of. Their lengths differ.
+/// Returns usual values of a kind. Their lengths differ.
 fn ordinary(kind: Kind, n: u32) -> String {
     let (number, n_as_usize) = (u64::from(n), n as usize);
     match kind {
@@ -322,7 +323,7 @@ fn decimal(precision: usize, scale: usize, n: u64) -> String {
     }
 }
 
-/// Texts of all lengths, often of those where blocks of 16 bytes end.
+/// Returns texts of all lengths, often near the ends of blocks of 16 bytes.
 fn words(n: usize) -> String {
     const LENGTHS: [usize; 12] = [1, 7, 12, 13, 14, 15, 16, 17, 31, 32, 33, 64];
     const ALPHABET: &str = "please deliver before noon, leave the parcel with reception: call ahead; gift wrap requested (fragile) ";
@@ -361,7 +362,7 @@ fn bytes(length: usize, n: u32) -> String {
         .collect()
 }
 
-/// As MySQL stores a point: the SRID, the byte order, the type and two doubles.
+/// Returns a point in MySQL's storage format: the SRID, the byte order, the type and two doubles.
 fn geometry(n: u8) -> String {
     let mut stored = vec![n % 2, 0, 0, 0, 1, 1, 0, 0, 0];
     stored.extend(f64::from(n).to_le_bytes());
@@ -387,7 +388,7 @@ fn fraction(digits: usize, n: u32) -> String {
     }
 }
 
-/// Unusual values that the type does hold.
+/// Returns unusual values that the type holds.
 fn fair_values(kind: Kind) -> Vec<String> {
     match kind {
         Kind::Integer { least, most } => [0, 1, -1, least, most]
@@ -508,7 +509,7 @@ fn fair_texts() -> Vec<String> {
     strings(&[&structure[..], &names, &escapes, &wide].concat())
 }
 
-/// Among them clocks that New York or Shanghai skip or repeat.
+/// Returns times, including times that New York or Shanghai skip or repeat.
 fn fair_clocks() -> Vec<String> {
     strings(&[
         "0000-00-00 00:00:00",
@@ -530,7 +531,7 @@ fn fair_clocks() -> Vec<String> {
     ])
 }
 
-/// Texts that are not a value of the type.
+/// Returns texts that are not a value of the type.
 fn foul_values(kind: Kind) -> Vec<String> {
     match kind {
         Kind::Integer { least, most } => {

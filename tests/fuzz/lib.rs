@@ -2,7 +2,7 @@
 
 pub mod checks;
 
-/// Defines the target that has the name of its binary. With `FUZZ_SEEDS` it first writes its seeds into that folder.
+/// Defines the target with its binary's name. With `FUZZ_SEEDS`, it first writes its seeds into that folder.
 #[macro_export]
 macro_rules! target {
     () => {
@@ -13,7 +13,7 @@ macro_rules! target {
     };
 }
 
-/// Writes a target's seeds into the folder that `FUZZ_SEEDS` names, one a file.
+/// Writes a target's seeds into the folder in `FUZZ_SEEDS`, one per file.
 pub fn write_seeds(target: &str) {
     let Some(folder) = std::env::var_os("FUZZ_SEEDS") else { return };
     for (at, seed) in checks::seeds(target, SEEDS).iter().enumerate() {
@@ -22,5 +22,5 @@ pub fn write_seeds(target: &str) {
     }
 }
 
-/// Messages of each capture that become seeds.
+/// Number of messages of each capture that become seeds.
 const SEEDS: usize = 40;

@@ -1,4 +1,4 @@
-//! Replays the kept inputs of the fuzz targets: those that libFuzzer found to reach different code, and those that once failed.
+//! Replays the kept inputs of the fuzz targets: inputs that reach different code, and inputs that once failed.
 
 mod checks;
 
@@ -12,7 +12,7 @@ use flate2::read::GzDecoder;
 const CORPUS: &str = "tests/fuzz/corpus";
 const REGRESSIONS: &str = "tests/fuzz/regressions";
 
-/// The inputs in a target's archive, with their names. A new target has none.
+/// Returns the inputs in a target's archive, with their names; empty for a new target.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let Ok(archive) = File::open(format!("{CORPUS}/{target}.tar.gz")) else {
         return Vec::new();
@@ -30,7 +30,7 @@ fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
         .collect()
 }
 
-/// The inputs that made a target fail, with their names.
+/// Returns the inputs that made a target fail, with their names.
 fn regressions(target: &str) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = Path::new(REGRESSIONS).join(target).read_dir() else {
         return Vec::new();
@@ -68,7 +68,7 @@ fn golden_messages_pass() {
     }
 }
 
-/// Kept inputs of no target would never be replayed.
+/// Kept inputs without a target would never be replayed.
 #[test]
 fn every_target_has_a_binary_and_a_corpus() {
     let manifest = std::fs::read_to_string("tests/fuzz/Cargo.toml").unwrap();

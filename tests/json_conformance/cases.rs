@@ -1,20 +1,20 @@
-//! The cases: values that are JSON by RFC 8259, values that are not, and values that a reader may treat as it likes.
+//! Cases: values that are JSON by RFC 8259, values that are not, and values that a reader may accept or refuse.
 
-/// What RFC 8259 says of a value.
+/// RFC 8259's verdict on a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// JSON: every reader accepts it.
+    /// JSON, which every reader accepts.
     Json,
-    /// Not JSON: it is refused wherever it is.
+    /// Not JSON, which is refused everywhere.
     NotJson,
-    /// The RFC leaves it to the reader. `skipped` says whether towpath accepts it in a member that nobody asks for, `read` whether it does
-    /// where the value is converted. `docs/errors.md` lists these.
+    /// Left to the reader by the RFC. `skipped`: towpath accepts it in a member that is not requested. `read`: towpath
+    /// accepts it in a value that it converts. `docs/errors.md` lists these.
     Free { skipped: bool, read: bool },
 }
 
 use Verdict::{Free, Json, NotJson};
 
-/// Limits of the reader only, or texts that are not characters: accepted, or refused, wherever they are.
+/// Limits of the reader only, or texts that are not characters: accepted everywhere, or refused everywhere.
 const ACCEPTED: Verdict = Free {
     skipped: true,
     read: true,
@@ -23,13 +23,13 @@ const REFUSED: Verdict = Free {
     skipped: false,
     read: false,
 };
-/// Grammatical, but without a text: an error only where the text is needed.
+/// Grammatical, but without a text: an error only if the text is needed.
 const WITHOUT_TEXT: Verdict = Free {
     skipped: true,
     read: false,
 };
 
-/// A value and what is said of it.
+/// A value and its verdict.
 pub struct Case {
     pub name: &'static str,
     pub json: Vec<u8>,
@@ -37,8 +37,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns whether serde_json, which is the second opinion, may be of another one. Each reason is a choice of
-    /// towpath or of serde_json.
+    /// Returns why serde_json, the second opinion, may differ. Each reason is a choice of towpath or of serde_json.
     pub fn why_serde_differs(&self) -> Option<&'static str> {
         match self.name {
             AT_THE_LIMIT => Some("serde_json stops one level earlier"),
@@ -53,13 +52,13 @@ impl Case {
     }
 }
 
-/// Arrays as deep as they may be; they are one level too deep within an object that is read as a whole.
+/// Arrays with the maximum depth. They are one level too deep within an object that is read as a whole.
 pub const AT_THE_LIMIT: &str = "arrays at the limit of 128 levels";
 const SURROGATE_IN_ARRAY: &str = "a lone surrogate within an array, which is its own text";
 const SURROGATE_IN_OBJECT: &str =
     "a lone surrogate in a name within an object, which is its own text";
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let tables = [
         VALUES, NUMBERS, STRINGS, ARRAYS, OBJECTS, TRUNCATED, FOREIGN, FREE,
@@ -581,7 +580,7 @@ const OBJECTS: &[Row] = &[
     ),
 ];
 
-/// Structures that end early, in other ways than above.
+/// Structures that end early in other ways than above.
 const TRUNCATED: &[Row] = &[
     (
         "an array of an object that is not closed",
@@ -615,7 +614,7 @@ const FOREIGN: &[Row] = &[
     ("a template text", b"`ahoy`", NotJson),
 ];
 
-/// What RFC 8259 leaves to a reader.
+/// Values that RFC 8259 leaves to a reader.
 const FREE: &[Row] = &[
     ("an exponent beyond a double", b"4e1000", ACCEPTED),
     ("a negative number beyond a double", b"-4e1000", ACCEPTED),

@@ -1,8 +1,9 @@
-//! JSON conformance: what RFC 8259 accepts is accepted, and what it does not accept is refused, wherever it is in a message.
+//! JSON conformance: towpath accepts JSON by RFC 8259 and refuses everything else, at every place in a message.
 //!
-//! Each case is put into each place of a message: the whole message, a member that nobody asks for, a column, the text of a JSON column,
-//! and Debezium's schema part. It is decoded alone, behind messages that make a template, and repeated so that it makes one itself. The
-//! cases cover what <https://github.com/nst/JSONTestSuite> covers, whose files are not used, and serde_json is a second opinion.
+//! Each test puts each case into each place of a message: the whole message, a member that is not requested, a column,
+//! the text of a JSON column, and Debezium's schema part. It decodes the case alone, after messages that make a
+//! template, and repeated so that the case makes a template. The cases cover the same ground as
+//! <https://github.com/nst/JSONTestSuite>, whose files are not used. serde_json is a second opinion.
 
 mod cases;
 mod places;
@@ -15,7 +16,7 @@ use cases::{Case, Verdict, cases};
 use places::{Expected, PLACES, Place, Use};
 use towpath::{Decoder, Options, TableSchema};
 
-/// The key of a change in TiCDC's open protocol.
+/// Returns the key of a change in TiCDC's open protocol.
 fn open_key() -> Vec<u8> {
     let head = br#"{"ts":450384410667647795,"scm":"shop","tbl":"orders","t":1}"#;
     [
@@ -51,7 +52,7 @@ fn decoder(place: &Place, templates: bool) -> Decoder {
     .unwrap()
 }
 
-/// The text in column `v`, or in the member or element that has the case.
+/// Returns the text in column `v`, or in the member or element with the case.
 fn value(after: &StructArray, row: usize) -> Option<String> {
     let of_texts = |texts: &ArrayRef, at: usize| {
         texts
@@ -82,7 +83,7 @@ fn value(after: &StructArray, row: usize) -> Option<String> {
     }
 }
 
-/// Compares a row with what is expected. What is refused has an error, and nothing else of it is lost that could be read.
+/// Compares a row with the expected one. A refused case has an error, and loses no other readable value.
 fn check(batch: &RecordBatch, row: usize, expected: &Expected) -> Result<(), String> {
     let (op, after, error) = (
         batch["op"].as_string::<i32>().value(row),
@@ -127,7 +128,7 @@ fn check(batch: &RecordBatch, row: usize, expected: &Expected) -> Result<(), Str
     }
 }
 
-/// What a template is made of, and what follows.
+/// The usual value, from which a template is made.
 const GOOD: &[u8] = b"\"g\"";
 
 /// A place with its decoders, and the row of its usual message.
@@ -157,7 +158,7 @@ impl Bench {
         }
     }
 
-    /// All cases one behind the other, by the ordinary reader.
+    /// Checks all cases one after the other, with the ordinary reader.
     fn check_all(&self, cases: &[Case]) -> Vec<String> {
         let messages: Vec<_> = cases
             .iter()
@@ -179,7 +180,7 @@ impl Bench {
         cases.iter().enumerate().filter_map(outcome).collect()
     }
 
-    /// A case behind messages that make a template, and repeated so that it makes one.
+    /// Checks a case after messages that make a template, and repeated so that it makes one.
     fn check_among_others(&self, case: &Case) -> Result<(), String> {
         let (message, good) = (self.place.message(&case.json), self.place.message(GOOD));
         let messages = [vec![good.clone(); 3], vec![message; 3], vec![good]].concat();
@@ -227,7 +228,7 @@ fn values_are_accepted_or_refused_wherever_they_are() {
             bench.place.dialect,
             "ticdc-open" | "ticdc-simple" | "dms-json" | "dataworks-json"
         );
-        // An object may be the value of a union in Avro's JSON, which the ordinary reader finds out.
+        // An object may be the value of a union in Avro's JSON. Only the ordinary reader finds out.
         let may_be_avro = bench.place.dialect == "debezium-json"
             && bench.place.name == "member of a nested JSON column";
         let has_template = !has_no_template && !may_be_avro;
@@ -249,7 +250,7 @@ fn values_are_accepted_or_refused_wherever_they_are() {
     );
 }
 
-/// As a message by itself no case is an envelope. What is JSON is not a syntax error, and what is none is never another kind of row.
+/// No case is an envelope by itself. JSON is not a syntax error, and other text never becomes another kind of row.
 #[test]
 fn values_alone_are_errors() {
     let mut wrong = Vec::new();
@@ -301,7 +302,7 @@ fn values_alone_are_errors() {
     );
 }
 
-/// What precedes and follows a message.
+/// Texts that precede and follow a message.
 const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("white space", b" \t\r\n", b" \t\r\n", true),
     ("a line feed behind", b"", b"\n", true),
@@ -358,7 +359,7 @@ const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("parentheses", b"(", b")", false),
     ("quotes", b"\"", b"\"", false),
     ("the prefix of a script", b")]}'\n", b"", false),
-    // Several messages in one value, which is documented.
+    // Several messages in one value are documented.
     ("an array of messages", b"[", b"]", true),
     (
         "an array of messages with white space",
@@ -371,7 +372,7 @@ const AROUND: &[(&str, &[u8], &[u8], bool)] = &[
     ("an array of an array of messages", b"[[", b"]]", false),
 ];
 
-/// Accepted by towpath only: serde_json reads no byte order mark.
+/// Returns whether only towpath accepts a case: serde_json reads no byte order mark.
 fn is_choice(name: &str) -> bool {
     name.starts_with("a byte order mark") && !name.ends_with("behind") && !name.ends_with("UTF-16")
 }
@@ -422,7 +423,7 @@ fn bytes_around_a_message_are_accepted_or_refused() {
     }
 }
 
-/// serde_json has no part in towpath's reading of messages, so it is a second opinion of this table.
+/// serde_json is a second opinion on this table. towpath reads only parameters in Debezium's schema part with it.
 #[test]
 fn serde_json_says_the_same() {
     for case in cases() {
@@ -439,7 +440,7 @@ fn serde_json_says_the_same() {
     }
 }
 
-/// A table with two rows of one name, or two of the same bytes, says less than it seems to.
+/// Two rows with one name, or with the same bytes, would make the table say less than it seems to.
 #[test]
 fn cases_differ() {
     let cases = cases();
@@ -456,7 +457,7 @@ fn cases_differ() {
     }
 }
 
-/// Numbers that the RFC leaves to the reader keep their digits; the column's type decides what becomes of them.
+/// Numbers that the RFC leaves to the reader keep their digits. The column's type decides about them.
 #[test]
 fn numbers_beyond_a_double_are_errors_of_their_column_only() {
     let cases: [(&str, &str, Result<&str, &str>); 10] = [

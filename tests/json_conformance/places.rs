@@ -1,28 +1,28 @@
-//! The places in a message where a value is put, and what is expected of the row there.
+//! Places in a message for a value, and the expected row.
 
 use towpath::TableSchema;
 
 use crate::cases::{AT_THE_LIMIT, Case, Verdict};
 
-/// What towpath does with the value.
+/// towpath's use of the value.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Use {
-    /// Nobody asks for it: its syntax is checked.
+    /// Not requested. Its syntax is checked.
     Skipped,
-    /// The same within Debezium's schema part, which counts as a level.
+    /// Not requested, within Debezium's schema part, which counts as a level.
     SkippedInSchema,
-    /// It is a parameter in the schema part, which serde_json reads.
+    /// A parameter in the schema part, which serde_json reads.
     Parameter,
-    /// It is the value of column `v`, a string.
+    /// The value of column `v`, a string.
     Column,
-    /// It is the member `a` of an object, and the object is the value of column `v`.
+    /// The member `a` of an object, which is the value of column `v`.
     Member,
-    /// It is the text of column `v`, in quotes. Where the column is a string, the text is not read as JSON: that a column is of type JSON
-    /// is not a promise of every producer, and the text itself is the value.
+    /// The text of column `v`, in quotes. In a string column, the text is not read as JSON: not every producer
+    /// guarantees that a column is of type JSON, and the text itself is the value.
     Text,
-    /// The text of column `v` is an object, and the value is its member `a`.
+    /// The member `a` of an object, which is the text of column `v`.
     TextOfMember,
-    /// The text of column `v` is an array, and the value is its only element.
+    /// The only element of an array, which is the text of column `v`.
     TextOfElement,
 }
 
@@ -38,7 +38,7 @@ pub struct Place {
     pub is_open: bool,
 }
 
-/// The columns of a table whose column `v` has the value.
+/// Columns of a table whose column `v` has the value.
 const STRING: &str = "id bigint, v string, w string";
 const STRUCT: &str = "id bigint, v struct<a: string, b: string>, w string";
 const MAP: &str = "id bigint, v map<string, string>, w string";
@@ -81,7 +81,7 @@ const fn typed(
     }
 }
 
-/// Unknown members, columns, JSON columns and declarations of every dialect in JSON.
+/// Unknown members, columns, JSON columns and declarations of every JSON dialect.
 pub const PLACES: &[Place] = &[
     place(
         "unknown member",
@@ -294,12 +294,12 @@ pub const PLACES: &[Place] = &[
     ),
 ];
 
-/// What is expected of column `v`.
+/// Expected result for column `v`.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
-    /// The value is refused: an error row, or a row whose column `v` is null and has an error.
+    /// Refused: an error row, or a row whose column `v` is null and has an error.
     Refused,
-    /// The row has no error, and this text in column `v` or within it.
+    /// Accepted: the row has no error, and this text in column `v` or within it.
     Read(Option<String>),
 }
 
@@ -308,7 +308,7 @@ impl Place {
         TableSchema::Ddl(self.schema.into())
     }
 
-    /// The message with a value here.
+    /// Returns the message with a value here.
     pub fn message(&self, json: &[u8]) -> Vec<u8> {
         let value = match self.value {
             Use::Text => quoted(json),
@@ -326,12 +326,12 @@ impl Place {
 
     pub fn expected(&self, case: &Case) -> Expected {
         if self.value == Use::Text {
-            // Bytes that are not UTF-8 are not the text of a message.
+            // Bytes that are not UTF-8 cannot be a message's text.
             return std::str::from_utf8(&case.json)
                 .map_or(Expected::Refused, |text| Expected::Read(Some(text.into())));
         }
         if self.value == Use::TextOfElement && case.json.trim_ascii().is_empty() {
-            // The array is empty then.
+            // Then the array is empty.
             return Expected::Read(None);
         }
         let accepted = match case.verdict {
@@ -345,7 +345,7 @@ impl Place {
             {
                 skipped
             }
-            // serde_json reads the texts within an array or object too, which are not read elsewhere.
+            // serde_json also reads the texts within an array or object, which are not read elsewhere.
             Verdict::Free { .. } if self.value == Use::Parameter => {
                 serde_json::from_slice::<serde_json::Value>(&case.json).is_ok()
             }
@@ -361,7 +361,7 @@ impl Place {
     }
 }
 
-/// A JSON string of these bytes: only what JSON demands is escaped.
+/// Returns a JSON string of these bytes. Escapes only what JSON requires.
 fn quoted(bytes: &[u8]) -> Vec<u8> {
     let escape = |byte: &u8| match byte {
         b'"' | b'\\' => vec![b'\\', *byte],
@@ -376,7 +376,7 @@ fn quoted(bytes: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// The text of a value, as serde_json reads it: of texts what they say, of all else what the message says.
+/// Returns the text of a value from serde_json: a string's content, otherwise the raw JSON.
 fn text(case: &Case) -> Option<String> {
     match serde_json::from_slice(&case.json) {
         Ok(serde_json::Value::Null) => None,

@@ -1,4 +1,4 @@
-//! Avro against apache-avro: what it cannot read is an error, and the texts of DTS's values are the same.
+//! Avro against apache-avro: a datum that it cannot read is an error, and the texts of DTS's values are equal.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,7 +34,7 @@ static DEBEZIUM: LazyLock<BTreeMap<u32, Schema>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Checks a datum: Debezium's behind a zero byte and the id of its schema, or DTS's record.
+/// Checks a datum: Debezium's, after a zero byte and its schema id, or DTS's record.
 pub fn check(data: &[u8]) {
     // A length in a datum must not become an allocation of half a gigabyte.
     apache_avro::util::max_allocation_bytes(16 << 20);
@@ -70,7 +70,7 @@ fn check_dts(record: &[u8]) {
                 return;
             }
             let text = |member: &str| error[member].as_string::<i32>().value(0);
-            // Some tags are JSON. apache-avro ignores the size that a block states.
+            // Some tags are JSON. apache-avro ignores a block's declared size.
             let has_reason = text("message").starts_with("dts-avro: tags.")
                 || text("message").contains("a block that says it ends at");
             assert!(
@@ -92,10 +92,10 @@ fn read(dialect: &str, message: &[u8]) -> RecordBatch {
     )
 }
 
-/// The datum, and whether it is all of the bytes. Text that is not UTF-8 and an int of more than 32 bits are a datum too: towpath checks
-/// those that it uses.
+/// Reads a datum. Returns it, and whether it is all of the bytes. Text that is not UTF-8 and an int of more than 32
+/// bits are a datum too: towpath checks only the ones that it uses.
 fn peer(schema: &Schema, bytes: &[u8]) -> Result<(Value, bool), String> {
-    // apache-avro reads a union at the end of the bytes as null, so that it is given more bytes than the datum may have.
+    // apache-avro reads a union at the end of the bytes as null, so it gets more bytes than the datum may have.
     const MORE: [u8; 16] = [0; 16];
     let padded = [bytes, &MORE[..]].concat();
     let mut rest = &padded[..];
@@ -132,7 +132,7 @@ fn field<'v>(fields: &'v Fields, name: &str) -> &'v Value {
     }
 }
 
-/// Integers and texts of the images, whose text is that of the message.
+/// Checks integers and texts of the images whose text equals the message's.
 fn check_images(fields: &Fields, rows: &RecordBatch) {
     let Value::Array(columns) = field(fields, "fields") else {
         return;
@@ -177,7 +177,7 @@ fn has_duplicates(names: &[String]) -> bool {
         .any(|(at, name)| names[..at].contains(name))
 }
 
-/// The text of a value that is text in the message too.
+/// Returns the text of a value that is also text in the message.
 fn text(value: &Value) -> Option<String> {
     let Value::Union(_, value) = value else {
         return None;

@@ -1,4 +1,4 @@
-//! Compressed messages: what another encoder compressed decodes as the plain message, and hostile frames are errors.
+//! Compressed messages: another encoder's output decodes like the plain message, and hostile frames are errors.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn read(compression: Compression, value: Vec<u8>) -> RecordBatch {
-    // Without the message itself, which is compressed on rows with an error.
+    // Leave out the message itself, which is compressed in rows with an error.
     let fields = Some(
         ["op", "database", "after", "source", "error"]
             .map(String::from)
@@ -61,9 +61,9 @@ fn check_hostile(compression: Compression, bytes: &[u8]) {
     });
 }
 
-/// The message in two frames, divided at `split`.
+/// Checks the message in two frames, divided at `split`.
 fn check_round_trip(compression: Compression, message: &[u8], split: usize) {
-    // A stored message is expanded in turn, and an empty one is a tombstone.
+    // A stored message is expanded again, and an empty one is a tombstone.
     if message.is_empty() || message.windows(7).any(|window| window == b"\"value\"") {
         return;
     }

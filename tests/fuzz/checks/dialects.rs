@@ -1,4 +1,4 @@
-//! What must hold for the messages of any dialect, under any options.
+//! Properties of the messages of any dialect, under any options.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use super::captures::Message;
 use super::input::{Input, records};
 use super::options::{Chosen, chosen, decoder, plain};
 
-/// Messages that a batch has at least: fewer are repeated, so that templates of earlier ones are used.
+/// Minimum number of messages in a batch. Fewer are repeated, so that templates of earlier ones are used.
 const BATCH: usize = 3;
 
 /// Checks a dialect by its name, or `auto`.
@@ -24,7 +24,7 @@ pub fn check(dialect: &str, data: &[u8]) {
     check_messages(&chosen(dialect, choices), &messages);
 }
 
-/// Checks detection: a message decodes by `auto` as by the name of the dialect that is detected.
+/// Checks detection: `auto` decodes a message like the name of the detected dialect.
 pub fn check_auto(data: &[u8]) {
     check("auto", data);
     for message in Input::parse(data).messages {
@@ -41,7 +41,7 @@ pub fn check_auto(data: &[u8]) {
     }
 }
 
-/// Returns a decoder of a dialect that expands what detection expands.
+/// Returns a decoder of a dialect with the same decompression as detection.
 fn expanding(dialect: &str) -> Rc<Decoder> {
     thread_local! {
         static DECODERS: RefCell<HashMap<String, Rc<Decoder>>> = RefCell::default();
@@ -95,7 +95,7 @@ fn checked_alone(chosen: &Chosen, message: &Message) -> RecordBatch {
     rows
 }
 
-/// What a decoder has counted since an earlier time.
+/// Counts of a decoder since an earlier time.
 struct Counts {
     messages: u64,
     rows: u64,
@@ -156,7 +156,7 @@ fn check_batch(chosen: &Chosen, messages: &[Message], alone: &[RecordBatch]) {
     }
 }
 
-/// The error of `FAILFAST` is the first one of `PERMISSIVE`.
+/// Checks that the error of `FAILFAST` is the first one of `PERMISSIVE`.
 fn check_first_error(error: &Error, alone: &[RecordBatch], layout: Layout) {
     let first = alone.iter().enumerate().find_map(|(row, batch)| {
         let errors = errors(batch, layout);
@@ -174,10 +174,10 @@ fn check_first_error(error: &Error, alone: &[RecordBatch], layout: Layout) {
     );
 }
 
-/// Every array is valid, and the rows take no more memory than the budget allows.
+/// Checks that every array is valid, and that the rows take no more memory than the budget allows.
 fn check_rows(message: &Message, rows: &RecordBatch, options: &Options) {
     const ALLOWANCE: usize = 16 << 20;
-    // Values are not counted in the budget: a digit may become 32 bytes of a wide decimal.
+    // The budget does not count values: a digit may become 32 bytes of a wide decimal.
     const BYTES_OF_VALUE: usize = 64;
     let mut bytes = 0;
     for (field, column) in rows.schema().fields().iter().zip(rows.columns()) {
@@ -197,7 +197,7 @@ fn check_rows(message: &Message, rows: &RecordBatch, options: &Options) {
     );
 }
 
-/// Errors have short texts, a place in the message, and the message itself.
+/// Checks that errors have short texts, a place in the message, and the message itself.
 fn check_errors(message: &Message, rows: &RecordBatch, options: &Options) {
     const MAX_CHARS: usize = 1500;
     let errors = errors(rows, options.layout);
@@ -235,7 +235,7 @@ fn check_errors(message: &Message, rows: &RecordBatch, options: &Options) {
     });
 }
 
-/// Every change of the layout `change` is a row in the other layouts too.
+/// Checks that every change of the layout `change` is a row in the other layouts too.
 fn check_changes(chosen: &Chosen, message: &Message, rows: &RecordBatch) {
     let changes = decode(chosen.changes(), std::slice::from_ref(message));
     let errors = errors(&changes, Layout::Change);
@@ -256,7 +256,7 @@ fn check_changes(chosen: &Chosen, message: &Message, rows: &RecordBatch) {
     );
 }
 
-/// The column of errors.
+/// Returns the column of errors.
 pub fn errors(batch: &RecordBatch, layout: Layout) -> &StructArray {
     batch[if layout == Layout::Change {
         "error"
@@ -266,7 +266,7 @@ pub fn errors(batch: &RecordBatch, layout: Layout) -> &StructArray {
     .as_struct()
 }
 
-/// The rows without `_sequence`, which has the message's place in the batch.
+/// Returns the rows without `_sequence`, which has the message's place in the batch.
 pub fn placeless(batch: &RecordBatch) -> RecordBatch {
     let kept: Vec<usize> = (0..batch.num_columns())
         .filter(|at| batch.schema().field(*at).name() != "_sequence")
@@ -274,7 +274,7 @@ pub fn placeless(batch: &RecordBatch) -> RecordBatch {
     batch.project(&kept).expect("the columns exist")
 }
 
-/// Compares rows. A difference is reported as its first cell, as batches are long.
+/// Compares rows. Reports a difference as its first cell, because batches are long.
 pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
     if found == wanted {
         return;
@@ -304,10 +304,10 @@ pub fn assert_same(found: &RecordBatch, wanted: &RecordBatch, what: &str) {
     }
 }
 
-/// The rows of a message whose changes have no error: a change may be two rows, and both are dropped.
+/// Returns the rows of a message whose changes have no error. A change may be two rows, both of which are dropped.
 fn good_rows(rows: &RecordBatch, layout: Layout) -> RecordBatch {
     let errors = errors(rows, layout);
-    // In layout `change` each row is a change.
+    // In layout `change`, each row is a change.
     let change = |row: usize| {
         rows.column_by_name("_row").map_or(row as i32, |column| {
             column.as_primitive::<Int32Type>().value(row)

@@ -1,4 +1,4 @@
-//! Framing of files: the messages are those that a slow reader finds, however the file is divided into blocks.
+//! Framing of files: the messages equal a slow reader's, for any division of the file into blocks.
 
 use std::ops::Range;
 
@@ -52,7 +52,7 @@ fn messages(cut: &Cut) -> Vec<Message> {
         .collect()
 }
 
-/// Reads blocks of a size, which grow while no message is complete. Returns whether the file is undamaged.
+/// Reads blocks of a size, which grow until a message is complete. Returns whether the file is undamaged.
 fn in_blocks(bytes: &Buffer, size: usize, framing: Framing) -> (Vec<Message>, bool) {
     let (mut found, mut start, mut end) = (Vec::new(), 0, size.min(bytes.len()));
     loop {
@@ -66,7 +66,7 @@ fn in_blocks(bytes: &Buffer, size: usize, framing: Framing) -> (Vec<Message>, bo
             },
             framing,
         ) else {
-            // The messages before the damage are known from the slow reader alone.
+            // Only the slow reader knows the messages before the damage.
             let (before, _) = expected(bytes, framing);
             return (before, false);
         };
@@ -83,7 +83,7 @@ fn in_blocks(bytes: &Buffer, size: usize, framing: Framing) -> (Vec<Message>, bo
     }
 }
 
-/// A limit keeps the messages that begin before it.
+/// Checks that a limit keeps the messages that begin before it.
 fn check_limit(bytes: &Buffer, limit: usize, framing: Framing) {
     let read = |limit, last| cut(&Block { bytes, limit, last }, framing);
     let (Ok(all), Ok(some)) = (read(usize::MAX, false), read(limit, false)) else {
@@ -93,7 +93,7 @@ fn check_limit(bytes: &Buffer, limit: usize, framing: Framing) {
     assert_eq!(messages(&some), messages(&all)[..count]);
 }
 
-/// The messages before any damage, and whether there is none.
+/// Returns the messages before any damage, and whether the file is undamaged.
 fn expected(bytes: &[u8], framing: Framing) -> (Vec<Message>, bool) {
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {

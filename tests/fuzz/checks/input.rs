@@ -1,4 +1,4 @@
-//! The form of fuzz inputs: choices, one byte each, and then messages.
+//! Form of fuzz inputs: choices, one byte each, then messages.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use arrow_schema::{DataType, Field};
 
 use super::captures::Message;
 
-/// Bytes before the messages, which choose options.
+/// Number of bytes before the messages. They choose options.
 const CHOICES: usize = 4;
 /// Separates messages. None of its bytes occurs in UTF-8.
 const NEXT_MESSAGE: [u8; 4] = [0xF8, 0xF9, 0xFA, 0xFB];
 /// Separates the key of a message from its value.
 const NEXT_PART: [u8; 4] = [0xFB, 0xFA, 0xF9, 0xF8];
-/// Limit of the messages of an input, which keeps executions fast.
+/// Maximum number of messages in an input, which keeps executions fast.
 const MAX_MESSAGES: usize = 6;
 
 /// A parsed fuzz input.
@@ -27,7 +27,7 @@ pub struct Input {
 pub struct Choices([u8; CHOICES]);
 
 impl Choices {
-    /// Chooses one of `names` by the byte at `place`. Choices that share a byte have different divisors.
+    /// Chooses one of `names` with the byte at `place`. Choices that share a byte have different divisors.
     pub fn pick<T: Clone>(self, place: usize, divisor: u8, names: &[T]) -> T {
         names[usize::from(self.0[place] / divisor) % names.len()].clone()
     }
@@ -54,7 +54,7 @@ impl Input {
     }
 }
 
-/// Returns the choices and the bytes behind them.
+/// Returns the choices and the bytes after them.
 pub fn split_choices(data: &[u8]) -> (Choices, &[u8]) {
     let (head, rest) = data.split_at(data.len().min(CHOICES));
     let mut choices = [0; CHOICES];
@@ -62,7 +62,7 @@ pub fn split_choices(data: &[u8]) -> (Choices, &[u8]) {
     (Choices(choices), rest)
 }
 
-/// Writes what [`Input::parse`] reads.
+/// Writes an input for [`Input::parse`].
 pub fn compose(choices: [u8; CHOICES], messages: &[Message]) -> Vec<u8> {
     let bytes = |message: &Message| match (&message.key, &message.value) {
         (None, value) => value.clone().unwrap_or_default(),
@@ -98,7 +98,7 @@ fn split<'d>(bytes: &'d [u8], separator: &[u8; 4]) -> Vec<&'d [u8]> {
     parts
 }
 
-/// Messages as Kafka's records: columns `key` and `value`.
+/// Returns messages like Kafka's records: columns `key` and `value`.
 pub fn records(messages: &[Message]) -> StructArray {
     let column = |of: fn(&Message) -> Option<&[u8]>| {
         Arc::new(messages.iter().map(of).collect::<BinaryArray>()) as ArrayRef

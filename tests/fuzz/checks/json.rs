@@ -1,4 +1,4 @@
-//! JSON against serde_json: what is JSON, and the values of an image.
+//! JSON against serde_json: whether text is JSON, and the values of an image.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -51,7 +51,7 @@ fn check_value(value: &RawValue, rows: &RecordBatch, message: Vec<u8>) {
     }
 }
 
-/// The members of an object, as a `map<string,string>`.
+/// Checks the members of an object, as a `map<string,string>`.
 fn check_map(value: &RawValue, message: Vec<u8>) {
     let Ok(members) = serde_json::from_str::<Members>(value.get()) else {
         return;
@@ -99,7 +99,7 @@ fn parse(text: &[u8]) -> Option<&RawValue> {
     serde_json::from_slice(text).ok()
 }
 
-/// A value's text in a map: of a string its content, of null null, of others their JSON. Fails for a lone surrogate.
+/// Returns a value's text in a map: a string's content, null for null, otherwise the JSON. Fails for a lone surrogate.
 fn text(value: &RawValue) -> Result<Option<String>, ()> {
     match value.get() {
         "null" => Ok(None),
@@ -129,7 +129,7 @@ fn kind(errors: &StructArray) -> Option<&str> {
         .then(|| errors["kind"].as_string::<i32>().value(0))
 }
 
-/// The members of an object in their order.
+/// Members of an object in their order.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl<'de> serde::Deserialize<'de> for Members {

@@ -1,4 +1,4 @@
-//! What each fuzz target checks. libFuzzer calls these functions with the inputs that it makes, `cargo test` with the kept ones.
+//! Checks of the fuzz targets. libFuzzer calls these functions with its inputs, `cargo test` with the kept ones.
 
 mod avro;
 #[path = "../../differential/captures.rs"]
@@ -19,10 +19,10 @@ use towpath::DIALECTS;
 
 pub use seeds::seeds;
 
-/// Checks an input, and panics if something does not hold.
+/// Checks an input. Panics if a property does not hold.
 type Check = fn(&[u8]);
 
-/// Targets beside the dialects, which are targets by their names.
+/// Targets besides the dialects. Each dialect is a target under its name.
 const OTHERS: &[(&str, Check)] = &[
     ("auto", dialects::check_auto),
     ("compression", compression::check),
@@ -43,7 +43,7 @@ pub fn targets() -> impl Iterator<Item = &'static str> {
         .chain(OTHERS.iter().map(|(name, _)| *name))
 }
 
-/// Checks an input of a target. Panics if something does not hold.
+/// Checks an input of a target. Panics if a property does not hold.
 pub fn check(target: &str, data: &[u8]) {
     match OTHERS.iter().find(|(name, _)| *name == target) {
         Some((_, check)) => check(data),

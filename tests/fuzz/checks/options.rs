@@ -1,4 +1,4 @@
-//! Options of a decoder, chosen by the leading bytes of an input.
+//! Options of a decoder. The leading bytes of an input choose them.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -8,14 +8,14 @@ use towpath::{Compression, DIALECTS, Decoder, Layout, Mode, Options, TableSchema
 
 use super::input::Choices;
 
-/// Columns of the captures as the types that they have.
+/// Columns of the captures with their own types.
 const NATURAL: &str = "id bigint, name string, total decimal(10,2), hash binary, is_open boolean, paid_at timestamp, born date, \
     c_tinyint tinyint, c_tinyint_u smallint, c_int int, c_int_zf bigint, c_bigint bigint, c_bigint_u decimal(20,0), c_bool boolean, \
     c_dec_10_4 decimal(10,4), c_dec_65_30 decimal(65,30), c_float float, c_double double, c_bit1 boolean, c_bit10 binary, \
     c_date date, c_datetime0 timestamp_ntz, c_datetime6 timestamp_ntz, c_timestamp3 timestamp, c_time6 interval day to second, \
     c_year int, c_varchar string, c_binary4 binary, c_blob binary, c_enum string, c_set string, c_json string, c_point binary";
 
-/// The same columns as types that need other conversions.
+/// The same columns with types that need other conversions.
 const CONVERTED: &str = "id string, name binary, total string, hash string, is_open int, paid_at string, born string, \
     c_tinyint boolean, c_tinyint_u tinyint, c_int decimal(10,3), c_int_zf string, c_bigint decimal(38,18), c_bigint_u bigint, c_bool int, \
     c_dec_10_4 decimal(10,1), c_dec_65_30 decimal(76,38), c_float double, c_double float, c_bit1 bigint, c_bit10 decimal(20,0), \
@@ -23,19 +23,19 @@ const CONVERTED: &str = "id string, name binary, total string, hash string, is_o
     c_year string, c_varchar binary, c_binary4 string, c_blob string, c_enum int, c_set decimal(20,0), \
     c_json struct<a: int, k: array<string>, d: map<string, decimal(10,2)>>, c_point struct<srid: int, wkb: binary>";
 
-/// Few columns, so that messages lack none of them.
+/// Few columns, so that no message lacks them.
 const NARROW: &str = "id bigint, v array<struct<a: timestamp, b: map<string, double>>>, t time";
 
 const SCHEMAS: [Option<&str>; 4] = [None, Some(NATURAL), Some(CONVERTED), Some(NARROW)];
 
-/// Decoders beyond this number are dropped: making one takes longer than most executions.
+/// Maximum number of kept decoders, because making one takes longer than most executions.
 const MAX_DECODERS: usize = 200;
 
 thread_local! {
     static DECODERS: RefCell<HashMap<(String, Choices), Rc<Chosen>>> = RefCell::default();
 }
 
-/// The decoder under test, and those to compare it with. These are made when they are needed first.
+/// The decoder under test, and the decoders to compare it with. They are made on first use.
 pub struct Chosen {
     pub options: Options,
     pub decoder: Decoder,
@@ -43,9 +43,9 @@ pub struct Chosen {
     changes: OnceCell<Decoder>,
 }
 
-/// Returns decoders of a dialect for the choices, which are kept from earlier calls.
+/// Returns decoders of a dialect for the choices. Keeps them between calls.
 pub fn chosen(dialect: &str, choices: Choices) -> Rc<Chosen> {
-    // The last byte has modes of Debezium only.
+    // The last byte chooses only Debezium's modes.
     let choices = if is_debezium(dialect) {
         choices
     } else {
@@ -72,7 +72,7 @@ impl Chosen {
         }
     }
 
-    /// The decoder in mode `PERMISSIVE`.
+    /// Returns the decoder in mode `PERMISSIVE`.
     pub fn permissive(&self) -> &Decoder {
         if self.options.mode == Mode::Permissive {
             return &self.decoder;
@@ -85,7 +85,7 @@ impl Chosen {
         })
     }
 
-    /// The decoder in mode `PERMISSIVE` and layout `change`.
+    /// Returns the decoder in mode `PERMISSIVE` and layout `change`.
     pub fn changes(&self) -> &Decoder {
         if self.options.layout == Layout::Change {
             return self.permissive();
@@ -111,7 +111,7 @@ pub fn decoder(options: Options) -> Decoder {
         .unwrap_or_else(|what| panic!("the fuzz target's own options are refused: {what}"))
 }
 
-/// Plain options of a dialect, with the schemas that its messages refer to.
+/// Returns plain options of a dialect, with the schemas that its messages refer to.
 pub fn plain(dialect: &str) -> Options {
     let is_avro = matches!(dialect, "auto" | "debezium-avro" | "ticdc-avro");
     let writer_schemas = if is_avro {
@@ -128,7 +128,7 @@ pub fn plain(dialect: &str) -> Options {
     }
 }
 
-/// The schemas of the golden messages of debezium-avro and ticdc-avro, by their ids.
+/// Returns the schemas of the golden messages of debezium-avro and ticdc-avro, by their ids.
 fn writer_schemas() -> Vec<(u32, String, Vec<String>)> {
     let read = |text| {
         serde_json::from_str::<BTreeMap<u32, serde_json::Value>>(text)
@@ -199,7 +199,7 @@ fn options(dialect: &str, choices: Choices) -> Options {
     }
 }
 
-/// Few envelope columns: what nobody asks for is not built.
+/// Returns few envelope columns, because columns that are not requested are not built.
 fn fields(layout: Layout) -> Vec<String> {
     let names: &[&str] = match layout {
         Layout::Change => &[

@@ -107,9 +107,9 @@ const INSERT: i32 = 1;
 const UPDATE: i32 = 2;
 const DELETE: i32 = 3;
 
-/// Checks the bytes of a RowChange, which is read within a packet that prost writes.
+/// Checks the bytes of a RowChange. prost writes the packet around it.
 pub fn check(data: &[u8]) {
-    // What prost refuses may be in a field that towpath skips.
+    // prost may refuse a field that towpath skips.
     let Ok(change) = RowChange::decode(data) else {
         return;
     };
@@ -127,7 +127,7 @@ pub fn check(data: &[u8]) {
     let error = errors(&rows, Layout::Change);
     if error.is_valid(0) {
         let kind = error["kind"].as_string::<i32>().value(0);
-        // No message of canal has a group; prost skips them.
+        // canal's messages have no groups. prost skips groups.
         let has_group = error["message"]
             .as_string::<i32>()
             .value(0)
@@ -158,7 +158,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The contents of the entries of a packet, in bytes.
+/// Returns the contents of the entries of a packet, as bytes.
 pub fn row_changes(packet: &[u8]) -> Vec<Vec<u8>> {
     let body = Packet::decode(packet)
         .map(|packet| packet.body)
@@ -201,7 +201,8 @@ fn check_image(columns: &[Column], images: &MapArray, row: usize) {
     let mut names: Vec<&String> = columns.iter().map(|column| &column.name).collect();
     names.sort();
     names.dedup();
-    // Of columns with one name the last counts, but its place may be that of another. canal's backticks are not part of a name.
+    // The last of several columns with one name counts, but its place may be another's. canal's backticks are not part
+    // of a name.
     if names.len() < columns.len()
         || names.iter().any(|name| name.contains('`'))
         || images.is_null(row)

@@ -1,4 +1,4 @@
-//! Schemas: DDL text is read as it is spelled, and what is inferred from messages is a schema that a decoder accepts.
+//! Schemas: DDL text is read in its spelling, and a decoder accepts the schema inferred from messages.
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 use towpath::{DIALECTS, Decoder, Options, TableSchema, infer_schema};
@@ -53,7 +53,7 @@ pub fn check_infer(data: &[u8]) {
     }
 }
 
-/// Returns the columns that a decoder makes of a schema.
+/// Returns a decoder's columns for a schema.
 fn columns(ddl: &str) -> Result<Fields, String> {
     let options = Options {
         schema: Some(TableSchema::Ddl(ddl.into())),
@@ -66,7 +66,7 @@ fn columns(ddl: &str) -> Result<Fields, String> {
     }
 }
 
-/// The schema is the same after it was spelled, and messages decode with it.
+/// Checks that a schema survives spelling, and that messages decode with it.
 fn check_schema(fields: &Fields) {
     let ddl = fields.iter().map(column).collect::<Vec<_>>().join(", ");
     assert_eq!(columns(&ddl).as_ref(), Ok(fields), "{ddl}");
@@ -94,7 +94,7 @@ fn column(field: &FieldRef) -> String {
     )
 }
 
-/// A type in Spark's syntax.
+/// Returns a type in Spark's syntax.
 fn spelled(data_type: &DataType) -> String {
     match data_type {
         DataType::Boolean => "boolean".into(),

@@ -1,4 +1,4 @@
-//! The inputs that fuzzing begins with, made of the golden messages.
+//! Initial inputs of fuzzing, made from the golden messages.
 
 use towpath::DIALECTS;
 
@@ -6,7 +6,7 @@ use super::captures::{Message, captures};
 use super::input::compose;
 use super::{protobuf, values};
 
-/// Limit of a seed, in bytes: long inputs are slow, and their mutations are seldom useful.
+/// Maximum size of a seed, in bytes. Long inputs are slow, and their mutations are seldom useful.
 const MAX_BYTES: usize = 8_000;
 
 /// Returns the seeds of a target, with at most `count` messages of each capture.
@@ -88,7 +88,7 @@ fn of_values(dialect: &str, count: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One seed for each message, and a few with several messages. Each seed chooses its own options.
+/// Returns one seed for each message, and a few with several messages. Each seed chooses its own options.
 fn of_messages(messages: &[Message]) -> Vec<Vec<u8>> {
     let choices = |at: usize| [(at % 256) as u8, (at / 16 % 8) as u8 & !0b11, 0, 0];
     let single = messages
@@ -102,14 +102,14 @@ fn of_messages(messages: &[Message]) -> Vec<Vec<u8>> {
     single.chain(several.step_by(5)).collect()
 }
 
-/// The same bytes with every value of the first choice.
+/// Returns the bytes with every value of the first choice.
 fn with_choices(bytes: &[u8], count: u8) -> Vec<Vec<u8>> {
     (0..count)
         .map(|choice| [&[choice, choice / 6, 100, 0], bytes].concat())
         .collect()
 }
 
-/// A file in each framing.
+/// Returns a file in each framing.
 fn framed(messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let short: Vec<&[u8]> = messages
         .iter()

@@ -1,4 +1,4 @@
-//! Values against slow conversions that are plainly right.
+//! Values against slow but plainly correct conversions.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
@@ -10,21 +10,21 @@ use super::dialects::{decode, errors};
 use super::input::split_choices;
 use super::options::{decoder, plain};
 
-/// A column: its declared type, the type that it is asked as, and what its text should become.
+/// A column: its declared type, the requested type, and the expected value of its text.
 pub struct Column {
     declared: &'static str,
     asked: &'static str,
     expected: fn(&str) -> Expected,
 }
 
-/// What a text should become.
+/// Expected value of a text.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
-    /// A cell that prints as this.
+    /// A cell with this printed form.
     Cell(String),
     Null,
     Error,
-    /// The slow conversion does not know this form.
+    /// Unknown, because the slow conversion does not support this form.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ pub const COLUMNS: &[Column] = &[
     },
 ];
 
-/// Checks the text of a value, in three messages of which the last is read by a template.
+/// Checks the text of a value in three messages. A template reads the last one.
 pub fn check(data: &[u8]) {
     let (choices, bytes) = split_choices(data);
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -223,7 +223,7 @@ fn decimal(text: &str, precision: usize, scale: i64) -> Expected {
         .into_iter()
         .all(all_digits)
     {
-        // `+-5` is not taken for an exponent by anybody.
+        // Nobody reads `+-5` as an exponent.
         return Expected::Error;
     }
     if whole
@@ -270,7 +270,7 @@ fn float(text: &str, parse: fn(&str) -> Option<f64>) -> Expected {
     }
 }
 
-/// The parts of `YYYY-MM-DD`; other forms are not judged.
+/// Returns the parts of `YYYY-MM-DD`. Other forms are not judged.
 fn date_of(text: &str) -> Result<Date, Expected> {
     let parts: Vec<&str> = text.split('-').collect();
     let [year, month, day] = parts[..] else {
@@ -328,7 +328,7 @@ fn date_time(text: &str) -> Expected {
     Expected::Cell((days(date) * 86_400_000_000 + micros).to_string())
 }
 
-/// Microseconds of `HH:MM:SS` with up to six digits of a fraction; other forms are not judged.
+/// Returns the microseconds of `HH:MM:SS` with up to six fraction digits. Other forms are not judged.
 fn clock_of(text: &str) -> Option<i64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let parts: Vec<&str> = clock.split(':').collect();
@@ -360,7 +360,7 @@ fn time(text: &str) -> Expected {
     }
 }
 
-/// The big-endian bytes of a number.
+/// Returns the big-endian bytes of a number.
 fn bits(text: &str, width: usize) -> Expected {
     if !all_digits(text) {
         return Expected::Unknown;
