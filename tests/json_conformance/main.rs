@@ -423,7 +423,7 @@ fn bytes_around_a_message_are_accepted_or_refused() {
     }
 }
 
-/// serde_json is a second opinion on this table. towpath reads only parameters in Debezium's schema part with it.
+/// serde_json is a second opinion on this table, because towpath reads row images with its own parser.
 #[test]
 fn serde_json_says_the_same() {
     for case in cases() {
