@@ -1,4 +1,4 @@
-"""The code of the README and of docs/lakehouse/ that needs Kafka and Delta runs as printed; so does the example."""
+"""The code of docs/lakehouse/ that needs Kafka and Delta runs as printed; so does the example."""
 
 import json
 import os
@@ -41,20 +41,6 @@ def filled(kafka, topic):
 def rows(spark, table):
     found = of_spark(spark.read.load(table, "delta").drop("_towpath").collect())
     return [{key: str(cell) for key, cell in row.items()} for row in found]
-
-
-def test_the_readmes_ten_lines(spark, kafka, filled, tmp_path):
-    code = block("README.md", "towpath.spark.replicate")
-    for printed, here in {"broker:9092": kafka.bootstrap, '"binlog"': f'"{filled}"', "/lake/": f"{tmp_path}/"}.items():
-        assert printed in code
-        code = code.replace(printed, here)
-    names = {"spark": spark, "towpath": towpath}
-    run("README.md", code, names)
-    names["query"].processAllAvailable()
-    names["query"].stop()
-    assert rows(spark, f"{tmp_path}/shop/orders") == [{"id": "1", "total": "12.50"}]
-    assert rows(spark, f"{tmp_path}/shop/customers") == [{"id": "2", "total": "None"}]
-    assert spark.read.load(f"{tmp_path}/own/dead_letters", "delta").count() == 1
 
 
 def test_the_pages_on_lakehouses(spark, kafka, filled, tmp_path, capsys):

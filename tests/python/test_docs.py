@@ -75,7 +75,7 @@ def test_the_code_on_a_dialects_page_runs(name):
 
 RUN = {
     **{f"{dialect['name']}.md": "here" for dialect in towpath.dialects()},
-    "README.md": "here, tests/spark/test_spark_docs.py, tests/lakehouse/test_lakehouse_docs.py",
+    "README.md": "here, tests/spark/test_spark_docs.py",
     "report.md": "here, tests/spark/test_spark_docs.py",
     "recipes.md": "tests/python/test_recipes.py",
     "start.md": "tests/python/test_readme.py, tests/spark/test_spark_docs.py",

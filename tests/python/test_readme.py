@@ -1,4 +1,4 @@
-"""The commands of the README and of the page for beginners print what these say that they print."""
+"""The commands of the README, of the page for beginners and of the page on the command print what these say."""
 
 import os
 import re
@@ -14,8 +14,12 @@ from documents import ROOT, blocks, run
 
 README = (ROOT / "README.md").read_text()
 START = (ROOT / "docs" / "start.md").read_text()
-PRINTED = re.findall(r"```sh\n(towpath .*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
-PRINTED_AT_START = re.findall(r"```sh\n(towpath .*?)```\n\n```text\n(.*?)```", START, re.DOTALL)
+CLI = (ROOT / "docs" / "cli.md").read_text()
+PRINTED = [
+    (name, *found)
+    for name, page in {"README": README, "start": START, "cli": CLI}.items()
+    for found in re.findall(r"```sh\n(towpath [^`]*)```\n\n```text\n(.*?)```", page, re.DOTALL)
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +34,10 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize(("commands", "printed"), PRINTED, ids=[commands.split()[1] for commands, _ in PRINTED])
-def test_a_command_prints_what_the_readme_says(folder, commands, printed):
-    assert output_of(commands, folder) == printed
-
-
 @pytest.mark.parametrize(
-    ("commands", "printed"), PRINTED_AT_START, ids=[commands.split()[1] for commands, _ in PRINTED_AT_START]
+    ("page", "commands", "printed"), PRINTED, ids=[f"{page}-{said.split()[1]}" for page, said, _ in PRINTED]
 )
-def test_a_command_prints_what_the_page_for_beginners_says(folder, commands, printed):
+def test_a_command_prints_what_a_page_says(folder, page, commands, printed):
     (folder / "orders.parquet").unlink(missing_ok=True)
     assert output_of(commands, folder) == printed
 
@@ -75,14 +74,11 @@ def test_the_sites_diagram_is_the_readmes():
     assert words <= {word for text in drawn for word in (text.text or "").split()}
 
 
-def test_these_are_all_of_its_towpath_commands():
+def test_all_commands_that_print_are_run():
     """Other blocks install, or start Kafka and Spark: test_install.py and test_lakehouse_docs.py run those."""
-    verbs = [
-        word for code in blocks("README.md", "sh") for word in re.findall(r"^towpath (?!replicate)(\w+)", code, re.M)
-    ]
-    assert [word for commands, _ in PRINTED for word in re.findall(r"^towpath (\w+)", commands, re.MULTILINE)] == verbs
-    assert verbs == ["tables", "head", "infer", "decode", "check"]
-    assert [commands.split()[1] for commands, _ in PRINTED_AT_START] == ["tables", "head", "infer"]
+    verbs = {"README": ["tables"], "start": ["tables", "head", "infer"], "cli": ["infer", "check"]}
+    for name, expected in verbs.items():
+        assert [commands.split()[1] for page, commands, _ in PRINTED if page == name] == expected
 
 
 def test_the_python_of_the_page_for_beginners(capsys):
