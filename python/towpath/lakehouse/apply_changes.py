@@ -1,4 +1,4 @@
-"""Applies the changes of one table, which the user has decoded, to a target."""
+"""Applies decoded changes of one table to a target."""
 
 from __future__ import annotations
 
@@ -65,29 +65,29 @@ def apply_changes(
     query_name: str | None = None,
     writer_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
-    """Apply the changes of one table to a Delta or Iceberg table, which is created if it does not exist.
+    """Apply the changes of one table to a Delta or Iceberg table. Create the table if it does not exist.
 
     Args:
-        changes: The result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
-            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that were
-            appended to it are written too.
-        target: The table's catalog name, or the path of a Delta table.
-        keys: The columns of the primary key. None: as declared in the messages, if `changes` has the field
+        changes: Result of `towpath.spark.decode(..., layout="upsert")`, batch or streaming. Keep Kafka's `topic`,
+            `partition`, `offset` and `timestamp`: they order the changes and identify dead letters. Columns that you
+            append are written too.
+        target: Catalog name of the table, or path of a Delta table.
+        keys: Columns of the primary key. Defaults to the key that the messages declare, if `changes` has the field
             `_primary_key`.
-        dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic,
-            partition, offset and timestamp, and the reason. Without it the first such row is an error.
-        status: Name or path of the table with the state of each target, as for `replicate`. Its row for this target has
-            no database, and the target as the table.
-        evolve: Whether columns may be added to the target, and types widened.
-        forget_after: How long deleted keys are remembered, as an SQL interval. A message that is replayed
-            later than this could restore a deleted row.
-        table_properties: Properties of a target that is created, in addition to those of towpath.
-        cluster_by: Columns by which a Delta table that is created is clustered.
-        optimize_every: After how many batches the target's files are compacted (OPTIMIZE, or Iceberg's
-            `rewrite_data_files`), since each adds small files. None: never.
-        soft_deletes: Name of a timestamp column that is added to the target. Deleted rows then stay, with the event
-            time of their deletion in it; it is null in all others.
-        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        dead_letters: Name or path of the table for rows that could not be decoded: the message, its topic, partition,
+            offset and timestamp, and the reason. Without this table the first such row raises an error.
+        status: Name or path of the table with the state of each target, as for `replicate`. The target's row has no
+            database, and the target as the table.
+        evolve: Whether to add columns to the target and widen its types.
+        forget_after: How long to remember deleted keys, as an SQL interval. A message that is replayed later could
+            restore a deleted row.
+        table_properties: Properties of a new target, in addition to towpath's own.
+        cluster_by: Clustering columns of a new Delta table.
+        optimize_every: Compact the target's files after this number of batches (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each batch adds small files. None means never.
+        soft_deletes: Name of a timestamp column to add to the target. Deleted rows then stay, with the event time of
+            their deletion in this column. It is null in all other rows.
+        checkpoint: Checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
         query_name: Name of the streaming query.
         writer_options: Options of the `DataStreamWriter`.
@@ -96,9 +96,9 @@ def apply_changes(
         The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is not known,
-            rows could not be decoded and there is no table for dead letters, or the target cannot store the columns
-            without loss. The last two are known in a batch: a stream's query fails with them.
+        ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is unknown,
+            rows could not be decoded and no table for dead letters is given, or the target cannot store the columns
+            without loss. Only a batch raises the last two: in a stream the query fails with them.
     """
     given: Any = {name: value for name, value in locals().items() if name in OfOneTable.__annotations__}
     query = arguments.query("changes", changes, checkpoint, trigger, query_name, writer_options)
@@ -109,7 +109,7 @@ def apply_changes(
 
 
 def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[OfOneTable]) -> ForEachBatch:
-    """The function for `DataStreamWriter.foreachBatch` that `apply_changes` uses; the arguments are the same.
+    """Return the function that `apply_changes` passes to `DataStreamWriter.foreachBatch`, for the same arguments.
 
     Raises:
         ValueError: An argument is wrong.
@@ -126,7 +126,7 @@ def applier(target: Place, keys: Sequence[str] | None = None, **options: Unpack[
 
 
 class ForEachBatch:
-    """Applies batches of decoded changes to a target; a function for `foreachBatch`."""
+    """Function for `foreachBatch` that applies batches of decoded changes to a target."""
 
     def __init__(self, known: KnownTargets, target: str, keys: list[str]) -> None:
         self._known, self._target, self._keys = known, target, keys

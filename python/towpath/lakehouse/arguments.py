@@ -1,4 +1,4 @@
-"""Checks arguments at the call: a wrong one would otherwise fail in a batch, or put a table aside.
+"""Checks arguments at the call. A wrong one would otherwise fail in a batch, or put a table aside.
 
 A check returns the argument, or raises a `ValueError` whose text begins with the argument's name.
 """
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect
 
     Snapshot = DataFrame | Callable[[], DataFrame]
-    """The rows of a table, or a function that returns them; it is called only if the target does not exist."""
+    """The rows of a table, or a function that returns them. It is called only if the target does not exist."""
 
 Place = str | os.PathLike[str]
 """A path, or the name of a table."""
 
 Check = Callable[[str, Any], Any]
-"""Checks an argument by its name and its value, and returns it."""
+"""Check of an argument. It takes the argument's name and value, and returns the value."""
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """One of some texts."""
+    """Check that a value is one of the allowed texts."""
     if value in allowed:
         return str(value)
     expected = " or ".join(f'"{one}"' for one in allowed)
@@ -43,7 +43,7 @@ def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def _check(is_right: Callable[[Any], bool], expected: str, converted: Callable[[Any], Any] | None = None) -> Check:
-    """Make a check from a condition, the words for what it expects, and a conversion."""
+    """Make a check from a condition, a description of the expected value, and a conversion."""
 
     def check(name: str, value: Any) -> Any:
         if not is_right(value):
@@ -63,7 +63,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _are_columns(value: Any) -> bool:
-    """Whether it is a sequence of texts, not a single text, which would be taken for its letters; or None."""
+    """Return whether a value is None or a sequence of texts. A single text would be split into its letters."""
     is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     return value is None or (is_list and all(isinstance(one, str) for one in value))
 
@@ -78,7 +78,7 @@ names = _check(
     "a boolean or a collection of names",
     lambda value: value if isinstance(value, bool) else frozenset(value),
 )
-"""Whether all, or the names of some."""
+"""A boolean for all or no tables, or the names of some tables."""
 
 _PLACE = "a path or the name of a table"
 
@@ -87,18 +87,18 @@ place = or_none(_check(lambda value: isinstance(value, str | os.PathLike), _PLAC
 
 
 def table(name: str, value: Any) -> str | None:
-    """As `place`. A relative path is in the working directory: Delta's SQL takes it for the name of a table."""
+    """Check a place. Make a relative path absolute, because Delta's SQL takes it for the name of a table."""
     found = place(name, value)
     return absolute(found) if found else found
 
 
 def target(value: Any) -> str:
-    """The target of one table: a path or a name."""
+    """Check the target of one table: a path or a name."""
     return str(_check(bool, _PLACE)("target", table("target", value)))
 
 
 def by_name(name: str, value: Any, example: str, check: Check = lambda _, value: value) -> dict[str, Any]:
-    """A mapping from names to what another check returns; the example is for the error. None is an empty mapping."""
+    """Check a mapping from names to checked values. None is an empty mapping. Errors show the example."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
@@ -107,24 +107,24 @@ def by_name(name: str, value: Any, example: str, check: Check = lambda _, value:
 
 
 def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
-    """A mapping from "database.table" to the names of columns."""
+    """Check a mapping from "database.table" to names of columns."""
     return by_name(name, value, '{"shop.orders": ["id"]}', columns)
 
 
 def texts(name: str, value: Any) -> dict[str, str]:
-    """Properties of tables, or options of a writer: a mapping from texts to texts."""
+    """Check a mapping from texts to texts: properties of tables, or options of a writer."""
     return by_name(name, value, '{"name": "value"}', _check(lambda value: isinstance(value, str), "a text"))
 
 
 def frame(name: str, value: Any) -> DataFrame:
-    """A DataFrame."""
+    """Check that a value is a DataFrame."""
     if is_data_frame(value):
         return value
     raise not_a_data_frame(name, value)
 
 
 def check_age(spark: SparkSession, forget_after: str) -> None:
-    """Let Spark read an interval."""
+    """Check an interval by letting Spark parse it."""
     from pyspark.errors import PySparkException
 
     try:
@@ -135,7 +135,7 @@ def check_age(spark: SparkSession, forget_after: str) -> None:
 
 
 def check_snapshot(name: str, value: Any) -> DataFrame:
-    """The rows of a source's table. They are no stream, and nothing that Spark's JDBC source reads wrong."""
+    """Check the rows of a source table: a batch without columns that Spark's JDBC source reads wrong."""
     found = frame(name, value)
     if found.isStreaming:
         raise ValueError(f"{name}: expected a batch with the rows of the table, not a stream")
@@ -144,7 +144,7 @@ def check_snapshot(name: str, value: Any) -> DataFrame:
 
 
 def snapshots(name: str, value: Any) -> dict[str, Snapshot]:
-    """A mapping from "database.table" to batch DataFrames, or to functions that return them."""
+    """Check a mapping from "database.table" to batch DataFrames, or to functions that return them."""
 
     def check(name: str, rows: Any) -> Snapshot:
         return rows if callable(rows) else check_snapshot(name, rows)
@@ -153,14 +153,14 @@ def snapshots(name: str, value: Any) -> dict[str, Snapshot]:
 
 
 def check_decoded(changes: DataFrame) -> None:
-    """Look at the columns that changes of any table have."""
+    """Check that changes have the columns that every table needs."""
     missing = [name for name in REQUIRED if name not in changes.columns]
     if missing:
         raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
 
 
 def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | None) -> None:
-    """Look at the columns of a frame that `apply_changes` gets, and at what orders a stream's changes."""
+    """Check the columns of the frame given to `apply_changes`. A stream's changes also need an order."""
     check_decoded(changes)
     if changes.isStreaming and not has_offsets(changes):
         raise ValueError(
@@ -183,7 +183,7 @@ _TRIGGERS = ("availableNow", "processingTime", "once", "continuous", "realTime")
 
 
 def triggers(value: Any) -> dict[str, Any]:
-    """The arguments of `DataStreamWriter.trigger`."""
+    """Check the arguments of `DataStreamWriter.trigger`."""
     found = by_name("trigger", value, '{"availableNow": True}')
     for one in found:
         one_of("trigger", one, _TRIGGERS)
@@ -192,7 +192,7 @@ def triggers(value: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Query:
-    """How the query of a stream is started."""
+    """Settings of a stream's query."""
 
     checkpoint: str
     trigger: Mapping[str, Any]
@@ -208,7 +208,7 @@ def query(
     query_name: str | None,
     writer_options: Mapping[str, str] | None,
 ) -> Query | None:
-    """The arguments for the query of a stream, which needs a checkpoint; None for a batch, which has none of them."""
+    """Return the arguments of a stream's query, which needs a checkpoint; None for a batch, which takes none."""
     own = {"checkpoint": checkpoint, "trigger": trigger, "query_name": query_name, "writer_options": writer_options}
     found = Query(
         place("checkpoint", checkpoint) or "",
@@ -227,7 +227,7 @@ def query(
 
 
 def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
-    """Name the argument of a function that was probably meant, if a decoder has no such option."""
+    """Suggest the function's argument that the user probably meant, if a decoder has no such option."""
     known = {*PARAMETERS, *DialectOptions.__annotations__}
     for name in options.keys() - known:
         if (probable := nearest(name, [*own, *known])) in own:
@@ -237,7 +237,7 @@ def check_names(options: Mapping[str, Any], own: Sequence[str]) -> None:
 def check_decoders(
     dialect: Dialect, options: Mapping[str, Any], schemas: Mapping[str, Any], table_options: Mapping[str, Any]
 ) -> None:
-    """Make the decoder of envelopes, and that of each table that has arguments of its own."""
+    """Make the decoder of envelopes, and the decoder of each table that has its own arguments, to check them."""
     _check_free(options)
     Decoder(dialect, key="key", **options)
     for table in {**schemas, **table_options}:

@@ -1,4 +1,4 @@
-"""Applies a batch of events to all of its tables: the changes, and the statements between them."""
+"""Applies a batch of events to all of its tables: changes, and the statements between them."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _LATE = "the statement was read after a later one about the table: older rows ma
 
 
 class Replicator:
-    """Applies the events of a topic; a function for `foreachBatch`."""
+    """Function for `foreachBatch` that applies the events of a topic."""
 
     def __init__(self, known: KnownTargets) -> None:
-        """Know nothing of earlier batches."""
+        """Start without state of earlier batches."""
         self.options, in_tasks = known.options, known.in_tasks
         self._known, self._log = known, known.log
         self._declarations, self._learned = KnownDeclarations(), LearnedTables()
@@ -59,7 +59,7 @@ class Replicator:
 
         Args:
             spark: The session.
-            read: Reads the events, those of known tables as blocks. A second call reads the same batch.
+            read: Reads the events; events of known tables as blocks. A second call reads the same batch.
             batch_id: The number of the batch.
         """
         self._known.begin(spark, batch_id)
@@ -70,13 +70,13 @@ class Replicator:
             self._declarations.forget()
 
     def follow(self, spark: SparkSession, statements: Sequence[Statement]) -> None:
-        """Follow statements without a batch: a query followed them in the table that was replaced meanwhile."""
+        """Follow statements without a batch: a query followed them in the former table before it was replaced."""
         said = self._follow(spark, *self._log.append(spark, statements))
         if self.options.report:
             self.options.report(by_table(said))
 
     def delete_gone(self, spark: SparkSession) -> None:
-        """Delete rows that a query deleted while older changes of them were applied here: it did not find them yet."""
+        """Delete rows whose older changes were applied here after the query applied the delete without finding them."""
         for statement in self._log.read_new(spark):
             for action in statement.actions:
                 for name in statement.tables_of(action) if isinstance(action, TruncateTable | CreateTable) else ():
@@ -89,8 +89,8 @@ class Replicator:
             applier.delete_gone(spark)
 
     def _tables_in_blocks(self) -> KnownTables:
-        """The tables whose messages are decoded as soon as they are read."""
-        if self.options.watermarks:  # which rule out single messages
+        """Return the tables whose messages are decoded as soon as they are read."""
+        if self.options.watermarks:  # watermarks skip single messages
             return {}
         return self._learned.with_declarations(self._declarations.found.keys())
 
@@ -115,7 +115,7 @@ class Replicator:
             write_watermarks(events.filter(f"kind = '{WATERMARK}'"), self.options.watermarks)
 
     def _apply_in_order(self, batch: BatchEvents, found: list[Row], batch_id: int) -> list[TableResult]:
-        """Follow the statements. Then apply the rows, each as if all later statements had been applied to it."""
+        """Follow the statements, then apply the rows. All later statements also change each row."""
         spark, tables = batch.frame.sparkSession, source_tables(found, self._declarations.found)
         self._learned.begin(tables)
         statements = read_ddl(batch.frame) if any(row["kind"] == DDL for row in found) else []
@@ -131,7 +131,7 @@ class Replicator:
     def _apply_rows(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int, changed: Sequence[SourceTable] = ()
     ) -> list[TableResult]:
-        """Apply the rows of tables; `changed`: those that a statement of the batch changes."""
+        """Apply the rows of tables. `changed` are the tables that a statement of the batch changes."""
         follows = self._known.follows
         results, left = self._in_tasks(batch, tables, batch_id)
         unsure = [one for one in left if follows and one.key in self._log.names(batch.frame.sparkSession)]
@@ -141,7 +141,7 @@ class Replicator:
     def _follow(
         self, spark: SparkSession, statements: Sequence[Statement], late: Sequence[Statement]
     ) -> list[TableStatus]:
-        """Apply statements to the rows that targets have."""
+        """Apply statements to the rows of targets."""
         if not statements:
             return []
         said = [status for one in late for status in self._late(one)]
@@ -157,7 +157,7 @@ class Replicator:
         return said
 
     def _independent(self, spark: SparkSession, statements: Sequence[Statement]) -> list[list[Statement]]:
-        """The statements in groups that change different targets, in their order."""
+        """Group the statements by the targets that they change. Groups share no target, and keep the order."""
         abouts = [self._about(spark, one) for one in statements]
         groups: dict[object, list[int]] = {}
         for at, about in enumerate(abouts):
@@ -166,14 +166,14 @@ class Replicator:
         return [[statements[at] for at in group] for group in {id(one): one for one in groups.values()}.values()]
 
     def _about(self, spark: SparkSession, statement: Statement) -> set[object]:
-        """The tables that a statement is about, with those that exchanged names with them, and their targets."""
+        """Return the tables of a statement, the tables that exchanged names with them, and their targets."""
         found: set[object] = {self._log.timeline(spark, name) for name in statement.tables}
         if self._known.may_share:
             found.update(map(self._known.find, statement.tables))
         return found - {None} or {statement.identity}
 
     def _late(self, statement: Statement) -> list[TableStatus]:
-        """The states of tables about which a later statement was followed already."""
+        """Return stale states for the tables of a statement that came after a later one was followed."""
         targets = ((name, self._known.find(name)) for name in sorted(statement.tables))
         return [TableStatus.stale(name, target, _LATE, statement.text) for name, target in targets if target]
 
@@ -197,7 +197,7 @@ class Replicator:
         return results + merged + self._alone(batch, left, carried, batch_id)
 
     def _declared(self, table: SourceTable) -> set[str] | None:
-        """The columns that the messages of a table declare, in lower case."""
+        """Return the columns that the messages of a table declare, in lower case."""
         options = {**self.options.decoder, **table.filter_options()}
         found = declared_columns(table.declarations, self.options.dialect, options)
         return None if found is None else {name.lower() for name in found.names}
@@ -205,7 +205,7 @@ class Replicator:
     def _with_tables(
         self, spark: SparkSession, statements: list[Statement], tables: Iterable[tuple[str, str]]
     ) -> list[Statement]:
-        """The statements that do something, with the known tables that they change without naming them."""
+        """Return statements that have an effect, with the known tables that they change without naming them."""
         known = cache(partial(self._known.of_tables, spark))  # a statement may name hundreds of tables
         named = cache(lambda: {*tables, *known()})
         found = (completed(one, named, partial(self._known.of_other_case, spark, known)) for one in statements)
@@ -214,7 +214,7 @@ class Replicator:
     def _in_tasks(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
-        """Apply the tables that may be merged in tasks. Returns also the others."""
+        """Apply the tables that tasks can merge. Return the results and the other tables."""
         if not tables or self._watermarks(batch.frame.sparkSession, tables):
             return [], tables
         return self._by_tasks.merge(batch, tables, batch_id)
@@ -222,7 +222,7 @@ class Replicator:
     def _alone(
         self, batch: BatchEvents, tables: list[SourceTable], among: list[SourceTable], batch_id: int
     ) -> list[TableResult]:
-        """Apply tables with Spark's statements, which are among these tables of the batch."""
+        """Apply tables with Spark's statements. `among` are the tables in the same frame."""
         if not tables:
             return []
         watermarks = self._watermarks(batch.frame.sparkSession, tables)
@@ -231,7 +231,7 @@ class Replicator:
         return BySpark(self._known, self._learned, batch, messages, batch_id, watermarks, late).merge(tables)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:
-        """What is known of TiCDC's watermarks, if it concerns one of the tables."""
+        """Return TiCDC's watermarks if they concern one of the tables."""
         name = self.options.watermarks
         if not name or not any(one.has_commit for one in tables):
             return None

@@ -1,4 +1,4 @@
-"""The history of a table: every change is a row, once. `versions` derives the versions of each row from it."""
+"""The history of a table: each change is one row. `versions` derives the versions of each row from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PLACE = ("topic", "partition", "offset", "timestamp", "step")
 _OWN = {"_op": "op", "_event_time": "event_time", "_missing_columns": "IF(partial, missing, NULL)"}
-"""Columns of a history beside the table's own and the order value, with their values in a frame of changes."""
+"""Columns of a history beside the table's columns and the order value, with their expressions over changes."""
 
 
 def append_changes(
@@ -41,10 +41,10 @@ def append_changes(
     settings: TableSettings,
     batch_id: int,
 ) -> Applied:
-    """Append changes to a history, which is created if needed.
+    """Append changes to a history. Create it if needed.
 
-    Changes that the history already contains are skipped, so a replay adds nothing. Rejected changes are skipped too,
-    since they become dead letters.
+    Skip changes that the history already contains, so a replay adds nothing. Skip rejected changes too, since they
+    become dead letters.
     """
     from pyspark.sql import functions as f
 
@@ -62,7 +62,7 @@ def append_changes(
 
 
 def append_truncate(spark: SparkSession, target: str, place: Place) -> int:
-    """Append a truncate that a DDL statement implies. The history exists. Returns 0: no row of a history is deleted."""
+    """Append the truncate that a DDL statement implies to an existing history. Return 0: no row is deleted."""
     names = _Names.of(schema_of(spark, target))
     if names is None:
         return 0
@@ -80,24 +80,24 @@ def versions(
     valid_from: str = "valid_from",
     valid_to: str = "valid_to",
 ) -> DataFrame:
-    """The versions of each row: a slowly changing dimension of type 2.
+    """Return the versions of each row: a slowly changing dimension of type 2.
 
-    The versions are those that the target of `replicate` had, if it had been read after each change: a change that came
-    late and is older than its row's last one is not a version.
+    These are the versions that a reader of the target of `replicate` would see after each change. A late change that is
+    older than the newest change of its row is not a version.
 
     Args:
         history: A table that `replicate(..., history=...)` maintains, as a batch DataFrame.
-        keys: The columns of the primary key.
-        valid_from: Name of the column with the time from which a version is valid, inclusive: the event time of its
-            change, a timestamp in UTC.
-        valid_to: Name of the column with the time at which its validity ends, exclusive. Null: it is the current one.
+        keys: Columns of the primary key.
+        valid_from: Name of the column with the start of a version's validity, inclusive: the event time of its change,
+            a timestamp in UTC.
+        valid_to: Name of the column with the end of its validity, exclusive. Null marks the current version.
 
     Returns:
-        The table's columns, `valid_from` and `valid_to`; a row for each version.
+        The table's columns, `valid_from` and `valid_to`. Each version is a row.
 
     Raises:
-        ValueError: `history` is not a history, a column of the key is not in it, or it has a column `valid_from` or
-            `valid_to` itself.
+        ValueError: `history` is not a history, lacks a column of the key, or already has a column `valid_from` or
+            `valid_to`.
 
     Example:
         >>> history = spark.read.format("delta").load("/lake/history/shop/orders")  # doctest: +SKIP
@@ -124,7 +124,7 @@ def versions(
 
 
 _OF_TABLE = "filter(truncates, x -> exists(arrived, y -> y.change.`order`.`table` <=> x.change.`order`.`table`))"
-"""The truncates of a row's own table, if several share the target."""
+"""Truncates of a row's own table, if several tables share the target."""
 
 _CHANGE = ("op", COLUMNS, "missing", "partial", "inherits", "`order`")
 _WITH_VALIDITY = (
@@ -148,13 +148,13 @@ def _changes(history: DataFrame, names: _Names, of_table: Sequence[str]) -> Data
 
 
 def _folded(changes: DataFrame) -> Sql:
-    """The changes of a row that were applied, in this order. The last one is `newest`."""
+    """Fold the arrived changes of a row to those that were applied, in order. The last one so far is `newest`."""
     return sql(
         "aggregate(slice(arrived, 2, size(arrived)), array(arrived[0].change), (versions, x) -> "
         "transform(array(element_at(versions, -1)), newest -> "
         "IF({newer} AND NOT ({unknown}), concat(versions, array({replaced})), versions))[0])",
         newer=is_newer(Sql("x.change.`order`"), Sql("newest.`order`")),
-        # After a delete an insert is missing: the target has no such row either.
+        # An insert is missing after the delete: the target has no such row either.
         unknown=Sql("x.change.op = 'update' AND x.change.partial AND newest.op IN ('delete', 'truncate')"),
         replaced=_replaced(changes),
     )
@@ -172,14 +172,14 @@ def _check_columns(of_table: Sequence[str], keys: Sequence[str], added: Sequence
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of a history's own columns, which no column of its table has."""
+    """Names of a history's own columns. No column of its table has one of them."""
 
     order: str
     own: Mapping[str, str]
 
     @classmethod
     def of(cls, schema: StructType | None) -> _Names | None:
-        """Those of a history that exists."""
+        """Return the names in an existing history."""
         order = order_column(schema) if schema is not None else None
         if schema is None or order is None:
             return None
@@ -189,7 +189,7 @@ class _Names:
 
     @classmethod
     def beside(cls, columns: StructType) -> _Names:
-        """Those of a history that is created."""
+        """Return the names for a new history of a table with these columns."""
         order, taken = free_name(columns.names), {name.lower() for name in columns.names}
         return cls(order, {name: f"{order}{name}" if name in taken else name for name in _OWN})
 
@@ -204,7 +204,7 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
         return
     create_or_evolve(spark, target, rows.schema, settings=settings)
     same = Sql(" AND ".join(sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE))
-    # Statistics then say which files to read.
+    # Statistics then show which files to read.
     counts = Sql("true" if first is None else f"{column(names.order, 'offset')} BETWEEN {first} AND {last}")
     append_new(rows, target, same, counts)
 
@@ -215,7 +215,7 @@ def _values(spark: SparkSession, names: _Names) -> list[Column]:
 
 
 def _kept_free(spark: SparkSession, target: str, names: _Names, columns: StructType) -> _Names:
-    """Rename the history's own columns whose names the table's columns have now."""
+    """Rename the history's own columns whose names the table's columns now have."""
     taken = {name.lower() for name in columns.names}
     order = free_name(columns.names, names.order)
     own = {name: f"{order}{name}" if used in taken or used != name else used for name, used in names.own.items()}
@@ -226,7 +226,7 @@ def _kept_free(spark: SparkSession, target: str, names: _Names, columns: StructT
 
 
 def _replaced(changes: DataFrame) -> Sql:
-    """The change `x.change` in place of `newest`."""
+    """Return the change `x.change` after it replaced `newest`."""
     values = {name: column("x", "change", name) for name in changes.columns}
     values["order"] = not_before(values["order"], Sql("newest.`order`"))
     values.update(_inherited(changes.select(f"{COLUMNS}.*").columns))
@@ -235,7 +235,7 @@ def _replaced(changes: DataFrame) -> Sql:
 
 
 def _inherited(names: Sequence[str]) -> dict[str, Sql]:
-    """The values that an update has from an earlier change. An insert or a delete begins another row."""
+    """Return fields that an update inherits from an earlier change. An insert or a delete begins a new row."""
     fields = comma_separated(sql("{name}, {value}", name=string(name), value=_value(name)) for name in names)
     inherited = {
         COLUMNS: sql("named_struct({fields})", fields=fields),

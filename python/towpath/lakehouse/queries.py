@@ -1,4 +1,4 @@
-"""The query of a stream, or one batch in its place."""
+"""Starts the query of a stream, or applies one batch in its place."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from towpath.lakehouse import arguments
 
-# Spark's stream searches the text of an error for this, to know that it was stopped. In the text of a whole stack trace
-# its regular expression overflows the stack.
+# Spark's stream searches an error's text for this prefix to recognize that the query was stopped. On the text of a
+# whole stack trace its regular expression overflows the stack.
 _AS_SPARK_FINDS_IT = "py4j.protocol.Py4JJavaError: An error occurred while calling foreachBatch: "
 
 
@@ -31,7 +31,7 @@ def for_each_batch(frame: DataFrame, function: Any, query: arguments.Query | Non
 
 
 def _interruptible(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that ends with a short error if its query is stopped meanwhile."""
+    """Return a function for `foreachBatch` that raises a short error if its query is stopped meanwhile."""
 
     def apply(batch: DataFrame, batch_id: int) -> None:
         try:

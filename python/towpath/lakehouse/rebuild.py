@@ -1,4 +1,4 @@
-"""Rebuilds a target whose rows are no longer those of its source table."""
+"""Rebuilds a target whose rows no longer equal the rows of its source table."""
 
 from __future__ import annotations
 
@@ -55,39 +55,37 @@ def rebuild(
     columns: Mapping[str, Any] | None = None,
     **options: Unpack[ValueOptions],
 ) -> None:
-    """Rebuild a target from its topic, or from a snapshot and its topic, and replace it when that is done.
+    """Rebuild a target from its topic, or from a snapshot and its topic, and then replace it.
 
-    The query that maintains the target may continue. The new table is built next to the target and replaces it
-    in one transaction. Then the messages are read once more, for the changes that the query has applied since they were
-    read first.
+    The query that maintains the target may continue. The new table is built next to the target and replaces it in one
+    transaction. Then the messages are read again, for the changes that the query applied after the first read.
 
     Args:
         messages: A batch DataFrame with the columns of Kafka's source. It begins where the topic begins, or before the
-            snapshot was taken, and ends where the topic ends at the time when it is read.
-        source_table: The table's name, such as "shop.orders" or "shop.sales.orders", or a tuple of database and table,
-            which has its schema unless that is the default one.
+            snapshot was taken. It ends where the topic ends when it is read.
+        source_table: Name of the table, such as "shop.orders" or "shop.sales.orders", or a tuple of database and table.
+            The table of a tuple contains its schema, unless it is the default schema.
         target: As for `replicate`.
         dialect: As for `replicate`.
-        snapshot: The rows of the source table, for example from a dump or from JDBC. Needed if the topic does not have
-            all rows of the table, or if changes happened that are not in the log. Its columns are cast to the types of
-            the target.
-        status: The table with the state of each target. It is `stale` meanwhile, then `ok`, or stale again if the
-            messages have a statement that cannot be followed. A table that was dropped needs it: the log beside it says
-            then that the table was created again, so that the query does not remove the new rows.
-        dead_letters: As for `replicate`. With a snapshot, what waits there of the table is done: it is older than the
-            snapshot, or among the messages.
-        quarantine: The query's table of quarantined messages, where the same is done. None: the one next to
-            `dead_letters`.
-        keys: The columns of the primary key, if the messages do not declare it.
-        schema: The columns, if the messages do not declare their types.
-        soft_deletes: As for `replicate`. Rows whose deletion is not in the messages are not in the new table.
-        columns: The rules of this table, as for `replicate`, with those of its former names. They apply to the snapshot
-            too. They need `status`, beside which the query keeps the statements.
-        **options: All other arguments of `towpath.Decoder`.
+        snapshot: Rows of the source table, for example from a dump or from JDBC. Needed if the topic lacks rows of the
+            table, or if the log lacks changes. Its columns are cast to the types of the target.
+        status: Table with the state of each target. The state is `stale` during the rebuild, then `ok`, or `stale`
+            again if the messages have a statement that cannot be followed. A table that was dropped needs it: the log
+            next to it then records that the table was created again, so that the query does not remove the new rows.
+        dead_letters: As for `replicate`. With a snapshot, waiting rows of the table are marked done: each is older than
+            the snapshot, or among the messages.
+        quarantine: The query's table of quarantined messages, whose waiting rows are marked done likewise. Defaults to
+            the table next to `dead_letters`.
+        keys: Columns of the primary key, if the messages do not declare it.
+        schema: Columns, if the messages do not declare their types.
+        soft_deletes: As for `replicate`. The new table lacks deleted rows whose deletion is not in the messages.
+        columns: Rules of this table, as for `replicate`, including the rules of its former names. They apply to the
+            snapshot too. They need `status`, since the query keeps the statements next to it.
+        **options: Other arguments of `towpath.Decoder`.
 
     Raises:
-        ValueError: An argument is wrong, the messages are a stream, the table has no target, or what `replicate`
-            raises. The target is as it was then, unless the error is in the messages that arrived meanwhile.
+        ValueError: An argument is wrong, the messages are a stream, the table has no target, or `replicate` raises the
+            error. The target is then unchanged, unless the error is in messages that arrived meanwhile.
     """
     name = _parts(source_table)
     full_name = argument_name(*name)
@@ -115,7 +113,7 @@ def rebuild(
     place, log = known.of_names(*name), known.log
     if place is None:
         raise ValueError(f"{full_name}: has no target")
-    if given.columns:  # for each name that the table had
+    if given.columns:  # for each name that the table ever had
         names = [argument_name(*one) for one in known.protection(spark).tables(name)]
         known.options = given = replace(given, columns=dict.fromkeys(names, given.columns[full_name]))
     if snapshot is not None:
@@ -133,9 +131,9 @@ def rebuild(
         wrong = (one for one in found if one.state == STALE)
         stale.extend(TableStatus(one.database, one.table, place, STALE, one.reason, one.statement) for one in wrong)
 
-    # Without the table of states. The query may remember what was deleted for longer.
+    # The new table gets no table of states. Never forget deletes here: the query may remember them for longer.
     of_new = replace(given, forget_after=None, status=None, report=report)
-    # What the new table has followed is not followed again in its place.
+    # The query does not follow a statement again that the new table has followed.
     of_rows = log.in_memory(spark) if given.columns else StatementLog(None, known.in_tasks)
 
     def apply(target: str) -> Replicator:
@@ -150,7 +148,7 @@ def rebuild(
     apply(place).follow(spark, log.read_new(spark))  # what came meanwhile
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
-    # What the query says meanwhile may be true of the new target, too.
+    # A state that the query writes meanwhile may also be true of the new target.
     known.status.set_ok(spark, [name], (STALE,), reason=REBUILT)
     known.status.write(spark, stale)
 
@@ -162,8 +160,8 @@ def _build(
     apply: Callable[[str], object],
     others: DataFrame | None,
 ) -> None:
-    """Build a table beside the target, and replace the target by it."""
-    # A table of the catalog, because SQL cannot remove one that is only a path.
+    """Build a table next to the target, and replace the target with it."""
+    # Use a table of the catalog, because SQL cannot drop a table that is only a path.
     new = sibling(target, f"towpath_rebuild_{uuid4().hex}")
     try:
         if snapshot is not None:
@@ -178,7 +176,7 @@ def _build(
 
 
 def _replace(spark: SparkSession, target: str, new: str, others: DataFrame | None) -> None:
-    """Replace a target by another table, in one transaction, and add the tombstones of that one to its own."""
+    """Replace a target with a new table in one transaction. Append the new tombstones to the target's."""
     former = settings_of(spark, target, target) if schema_of(spark, target) is not None else {}
     of_user = {name: text for name, text in former.items() if not name.startswith(OWN)}
     of_table = {name: former[name] for name in (SOURCE, KEY) if name in former}
@@ -195,7 +193,7 @@ def _replace(spark: SparkSession, target: str, new: str, others: DataFrame | Non
 
 
 def _parts(name: str | tuple[str, str]) -> tuple[str, str]:
-    """The database and the name of a table."""
+    """Return the database and the name of a table."""
     if isinstance(name, str):
         return split_name(name)
     if not isinstance(name, tuple) or len(name) != 2 or not all(isinstance(one, str) for one in name):

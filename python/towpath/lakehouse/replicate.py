@@ -1,4 +1,4 @@
-"""Replicates whole topics to Delta or Iceberg tables: every table in the messages, their DDL, and dead letters."""
+"""Replicates whole topics to Delta or Iceberg tables: each table in the messages, their DDL, and dead letters."""
 
 from __future__ import annotations
 
@@ -96,86 +96,84 @@ def replicate(
 ) -> StreamingQuery | None:
     """Maintain a Delta or Iceberg table for every table whose changes are in the messages.
 
-    The tables are created with the types that the messages declare, and follow them: a column that is added at the
-    source is added, a type that is widened is widened. A table whose changes cannot be applied, because one would lose
-    data or the key is not known, is quarantined, and the others continue.
+    New targets get the types that the messages declare. Targets follow the declarations: they gain the columns that the
+    source adds, and their types are widened as at the source. A table is quarantined if applying a change would lose
+    data or the key is unknown; the other tables continue.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source, batch or streaming.
         target: The target of each table: a text or `pathlib.Path` with `{database}`, `{table}` and `{topic}`, either a
-            catalog name ("lake.{table}", an Iceberg table if the catalog is one of Iceberg) or the path of a Delta
+            catalog name ("lake.{table}", an Iceberg table if the catalog is an Iceberg catalog) or the path of a Delta
             table ("/lake/{database}/{table}"); or a mapping from "database.table" to the target, which skips other
-            tables; or a function of database and table that returns the target, or None to skip it.
-            A key of the mapping may be a compiled regular expression that matches the whole name: its target may have
-            the placeholders, and the expression's named groups as placeholders too.
+            tables; or a function of database and table that returns the target, or None to skip it. A key of the
+            mapping may be a compiled regular expression that matches the whole name: its target may contain the
+            placeholders, and the expression's named groups as placeholders too.
         dialect: As for `towpath.Decoder`.
-        checkpoint: The checkpoint folder of the stream. Only for a stream.
+        checkpoint: Checkpoint folder of the stream. Only for a stream.
         trigger: Arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`. Only for a stream.
         query_name: Name of the streaming query.
         writer_options: Options of the `DataStreamWriter`.
         keys: `{"database.table": [columns]}` for tables whose messages do not declare their primary key.
-        schemas: `{"database.table": columns}` for tables whose messages do not declare column types, and for those
-            that should have other types.
+        schemas: `{"database.table": columns}` for tables whose messages do not declare column types, or whose types you
+            want to override.
         table_options: `{"database.table": {option: value}}`: arguments of `towpath.Decoder` for one table, such as
             `labels` and `column_types`.
         snapshots: `{"database.table": rows}`: DataFrames with the rows of tables, for example from JDBC or a dump, or
-            functions that return them. Targets that do not exist are created with them before any message is read. The
-            messages have to begin before the snapshots were taken. Columns get the types in `schemas`, if they are
-            there.
+            functions that return them. Targets that do not exist are created with these rows before any message is
+            read. The messages must begin before the snapshots were taken. Columns get the types in `schemas`, if given.
         ddl: Name or path of the table for DDL statements.
-        dead_letters: Name or path of the table for messages and rows that could not be decoded. Without it the first
-            of them is an error.
-        quarantine: Name or path of the table for the messages of tables whose changes cannot be applied. None: a table
-            next to `dead_letters`. Without both such a table is an error, which is raised when the others have been
-            applied.
+        dead_letters: Name or path of the table for messages and rows that could not be decoded. Without this table the
+            first of them raises an error.
+        quarantine: Name or path of the table for the messages of tables whose changes cannot be applied. Defaults to a
+            table next to `dead_letters`. Without both, such a table raises an error after the others have been applied.
         status: Name or path of the table with the state of each target.
         watermarks: Name or path of the table for TiCDC's watermarks: for each partition the time up to which all
-            changes have been applied. Changes below the watermark that are sent again after it are skipped.
-        on_table_error: "quarantine", or "fail": a table whose changes cannot be applied is an error.
-        ddl_policy: "follow": DDL statements change the targets as they changed the source's tables; this needs the
-            package sqlglot. "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
-        keyless: What becomes of tables without a primary key: "quarantine", or "append": their targets are histories,
-            with a row for each change, and the columns of a `history`.
-        history: Whether every change is also appended to a table next to its target, `<target>__history`: True, or the
-            names of the tables that have one, such as "shop.orders". It has the table's columns, `_op`, `_event_time`
-            and `_missing_columns` (of a row that lacks columns). `towpath.spark.versions` derives the versions of each
-            row from it.
-        soft_deletes: Name of a timestamp column that is added to the targets. Deleted rows then stay, with the event
-            time of their deletion in it; it is null in all others.
+            changes have been applied. A change below the watermark that TiCDC sends again is skipped.
+        on_table_error: "quarantine", or "fail": a table whose changes cannot be applied raises an error.
+        ddl_policy: "follow": DDL statements change the targets like the source tables; this needs the package sqlglot.
+            "ignore": they do not. A target that no longer equals its source is `stale` in `status`.
+        keyless: How to handle tables without a primary key: "quarantine", or "append": their targets are histories,
+            with a row for each change and the columns of a `history`.
+        history: Whether to also append every change to a table next to its target, `<target>__history`: True for all
+            tables, or the names of some tables, such as "shop.orders". A history has the table's columns, `_op`,
+            `_event_time` and `_missing_columns` (the columns that a row lacks). `towpath.spark.versions` derives the
+            versions of each row from it.
+        soft_deletes: Name of a timestamp column to add to the targets. Deleted rows then stay, with the event time of
+            their deletion in this column. It is null in all other rows.
         columns: `{"database.table": {"include": [names], "exclude": [names], "mask": {name: expression}}}`: the columns
-            that a target gets, and SQL expressions of `value` for those that are masked, such as "sha2(value, 256)".
-            It needs `status`. `dead_letters` and `quarantine` have whole messages nevertheless.
-        evolve: Whether tables may be altered to fit the declared columns.
-        forget_after: How long deleted keys are remembered.
+            that a target gets, and SQL expressions of `value` for masked columns, such as "sha2(value, 256)". It needs
+            `status`. `dead_letters` and `quarantine` still store whole messages.
+        evolve: Whether to alter targets to fit the declared columns.
+        forget_after: How long to remember deleted keys.
         parallelism: How many tables are merged at the same time.
-        merge: "auto": a Delta table is merged by a task of Spark that owns it, if the Python of the workers has the
-            package deltalake, the table is not too large, nothing needs Spark's MERGE (histories, soft deletes, masks),
-            and it is in a local folder, or on HDFS, ABFS or GCS and there are `storage_options`. "task": also on S3,
-            where no other driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
-        storage_options: What delta-rs needs on the workers to open the targets in a store: its options, such as
-            `{"aws_region": "eu-central-1"}`. It finds others in the environment of the workers.
-        table_properties: Properties of targets that are created, in addition to those of towpath.
-        cluster_by: `{"database.table": [columns]}` by which a Delta table that is created is clustered.
-        optimize_every: After how many batches a target's files are compacted (OPTIMIZE, or Iceberg's
-            `rewrite_data_files`), since each adds small files. None: never.
-        metrics: Name of an observation for the metrics of reading the envelopes, as for `towpath.spark.decode`.
-        report: Called on the driver at the end of each batch with the `TableStatus` of each table that it changed,
-            which has what the batch did, as one row of `status`. A batch that is repeated is reported again. Dead
-            letters of messages that name no table are those of a table with an empty name.
-        **options: Arguments of `towpath.Decoder` that say which messages are read and how values are converted, such as
-            `time_zone` and `zero_date`, for all tables.
+        merge: "auto": a task of Spark owns and merges a Delta table if the workers' Python has the package deltalake,
+            the table is not too large, nothing needs Spark's MERGE (histories, soft deletes, masks), and the table is
+            in a local folder, or on HDFS, ABFS or GCS and `storage_options` are given. "task": also on S3, where no
+            other driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
+        storage_options: Options of delta-rs on the workers to open the targets in a store, such as `{"aws_region":
+            "eu-central-1"}`. delta-rs finds others in the environment of the workers.
+        table_properties: Properties of new targets, in addition to towpath's own.
+        cluster_by: `{"database.table": [columns]}`: clustering columns of new Delta tables.
+        optimize_every: Compact a target's files after this number of batches (OPTIMIZE, or Iceberg's
+            `rewrite_data_files`), since each batch adds small files. None means never.
+        metrics: Name of the observation with the metrics of reading envelopes, as for `towpath.spark.decode`.
+        report: Function that the driver calls at the end of each batch with the `TableStatus` of each changed table:
+            the results of the batch, as one row of `status`. A repeated batch is reported again. Dead letters of
+            messages that name no table are reported for a table with an empty name.
+        **options: Arguments of `towpath.Decoder` that select messages and convert values, such as `time_zone` and
+            `zero_date`, for all tables.
 
     Returns:
         The started query, for a stream. A batch has been applied on return.
 
     Raises:
-        ValueError: An argument is wrong; changes of a table cannot be applied and it may not be quarantined; or
-            something could not be decoded and there is no table for dead letters.
+        ValueError: An argument is wrong; changes of a table cannot be applied and it may not be quarantined; or a
+            message or row could not be decoded and no table for dead letters is given.
     """
     given = ReplicateOptions.of(**locals())
     query = arguments.query("messages", messages, checkpoint, trigger, query_name, writer_options)
     arguments.check_age(messages.sparkSession, forget_after)
-    # An observation has to be in the plan of the stream. Otherwise envelopes are read from each batch, in few tasks.
+    # An observation must be in the plan of the stream. Without it, envelopes are read from each batch, in few tasks.
     events = read_envelopes(messages, dialect, metrics, **options)
     known = KnownTargets(given.targets(target, arguments.place("checkpoint", checkpoint)), given)
     if given.snapshots:

@@ -1,4 +1,4 @@
-"""How the changes of topics are applied: the arguments that `replicate`, `reprocess` and `rebuild` share."""
+"""The arguments that `replicate`, `reprocess` and `rebuild` share: how to apply the changes of topics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Merge = Literal["auto", "spark", "task"]
 
 
 def _argument(check: arguments.Check, default: Any = None, *, is_secret: bool = False) -> Any:
-    """A field, and how what a user gives for it is checked."""
+    """Return a field with the check of its argument."""
     return field(default=default, metadata={"check": check}, repr=not is_secret)
 
 
@@ -54,9 +54,9 @@ def _rules(name: str, value: Any) -> dict[str, ColumnRules]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicateOptions:
-    """Arguments that were checked. `replicate` says what each of them means.
+    """Checked arguments. The docstring of `replicate` describes them.
 
-    A mapping has the names of tables, such as "shop.orders", as its keys.
+    The keys of each mapping are names of tables, such as "shop.orders".
     """
 
     dialect: Dialect = "auto"
@@ -79,7 +79,7 @@ class ReplicateOptions:
     soft_deletes: str | None = _argument(arguments.or_none(arguments.text))
     evolve: bool = _argument(arguments.flag, default=True)
     forget_after: str | None = _argument(arguments.text, "7 days")
-    """None: never."""
+    """None means never."""
     parallelism: int = _argument(arguments.count, 4)
     merge: str = _argument(lambda _, value: available(value), AUTO)
     storage_options: Mapping[str, str] | None = _argument(arguments.or_none(arguments.texts), is_secret=True)
@@ -88,17 +88,17 @@ class ReplicateOptions:
     optimize_every: int | None = _argument(arguments.count_or_none, 50)
     report: Callable[[Sequence[TableStatus]], object] | None = None
     waited: datetime | None = None
-    """When `reprocess` started: the changes wait since before, newer ones may be applied. None in other calls."""
+    """Start of `reprocess`; None in other calls. The changes are older; newer ones may be applied already."""
 
     @classmethod
     def of(cls, dialect: Dialect | None, options: Mapping[str, Any], **given: Any) -> ReplicateOptions:
-        """Check what a user gave.
+        """Check the arguments of a user.
 
         Args:
-            dialect: The dialect; None: "auto".
+            dialect: The dialect. None means "auto".
             options: Arguments of the decoders of all tables.
-            **given: The other arguments of a function; those that are no fields are left out. A field that is not
-                given has its default.
+            **given: Other arguments of a function. Those that are not fields are ignored, and missing fields get their
+                defaults.
 
         Raises:
             ValueError: An argument is wrong. The text begins with its name.
@@ -114,7 +114,7 @@ class ReplicateOptions:
 
     @property
     def quarantined_in(self) -> str | None:
-        """The table of quarantined messages: the given one, or that next to the dead letters."""
+        """Table of quarantined messages: the given one, or the one next to the dead letters."""
         return self.quarantine or (self.dead_letters and suffixed(self.dead_letters, "_quarantine"))
 
     @property
@@ -123,13 +123,13 @@ class ReplicateOptions:
         return self.status and suffixed(self.status, "_statements")
 
     def targets(self, target: Target, *places: str | None) -> Targets:
-        """Return the target of each table, which is at none of the tables of the query, or of more places."""
+        """Return the target of each table. No target may equal a table of the query, or one of `places`."""
         own = (self.ddl, self.dead_letters, self.quarantined_in, self.status, self.log, self.watermarks, *places)
         return Targets(target, filter(None, own), COMPANIONS if self.history else ("tombstones",))
 
     @property
     def settings(self) -> TableSettings:
-        """How targets are created and maintained."""
+        """Return how targets are created and maintained."""
         return TableSettings(
             self.table_properties,
             optimize_every=self.optimize_every,
@@ -140,11 +140,11 @@ class ReplicateOptions:
         )
 
 
-# For the overloads of functions: a stream has a checkpoint, and a query. A test compares them with the signatures.
+# Types for the overloads: a stream has a checkpoint and a query. A test compares them with the signatures.
 
 
 class OfTargets(TypedDict, total=False):
-    """How targets are written."""
+    """Arguments for writing targets."""
 
     dead_letters: Place | None
     status: Place | None
@@ -156,7 +156,7 @@ class OfTargets(TypedDict, total=False):
 
 
 class OfStreams(TypedDict, total=False):
-    """How a query is started."""
+    """Arguments for starting a query."""
 
     trigger: Mapping[str, Any] | None
     query_name: str | None
@@ -201,7 +201,7 @@ class OfStreamsOfTopics(OfTopics, OfStreams, total=False):
 
 
 def columns_of(schema: str | StructType) -> StructType:
-    """The columns that the argument `schemas` gives to a table."""
+    """Return the columns that the argument `schemas` gives to a table."""
     if not isinstance(schema, str):
         return schema
     columns = Decoder(schema=schema, layout="upsert", row_column="row", fields=["_op"]).schema.field("row").type

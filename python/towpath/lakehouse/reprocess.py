@@ -1,4 +1,4 @@
-"""Applies dead letters and quarantined messages, after their cause is removed."""
+"""Applies dead letters and quarantined messages after the user has removed their cause."""
 
 from __future__ import annotations
 
@@ -52,42 +52,42 @@ def reprocess(
     parallelism: int = 4,
     **options: Unpack[ValueOptions],
 ) -> None:
-    """Apply dead letters and quarantined messages in order, and mark them done. It may be called again at any time.
+    """Apply dead letters and quarantined messages in order, and mark them done. Repeated calls are safe.
 
-    A change that is older than what its row has by now changes nothing. If its message has only the changed columns, or
-    the target has got such changes, it is a dead letter then, as the row's newer change may lack its columns: `rebuild`
-    the target. What cannot be applied this time either stays in its table.
+    A change that is older than the newest change of its row has no effect. It becomes a dead letter if its message has
+    only the changed columns, or if the target contains such changes, since the newer change may lack its columns:
+    `rebuild` the target. Messages that still cannot be applied stay in their table.
 
     Args:
         spark: The session.
-        dead_letters: The table of dead letters.
-        quarantine: The table of messages of tables that could not go on. None: the one next to `dead_letters`.
-        tables: Names such as "shop.orders". None: all tables.
-        target: As for `replicate`. None: the targets of the changes when they were stored. Messages that name no table
-            are processed only with a `target`.
-        dialect: As for `replicate`. None: the one with which they were read.
-        status: The table with the state of each target: it is `ok` again if nothing is left in quarantine. What is
-            applied is counted there.
-        keys: As for `replicate`, and so are `schemas`, `table_options`, `evolve` and `parallelism`.
+        dead_letters: Table of dead letters.
+        quarantine: Table of messages of quarantined tables. Defaults to the table next to `dead_letters`.
+        tables: Names such as "shop.orders". Defaults to all tables.
+        target: As for `replicate`. Defaults to the targets that were stored with the changes. Messages that name no
+            table are processed only with a `target`.
+        dialect: As for `replicate`. Defaults to the dialect of the first attempt.
+        status: Table with the state of each target. The state is `ok` again if nothing is left in quarantine. The table
+            also counts the applied changes.
+        keys: As for `replicate`.
         schemas: As for `replicate`.
         table_options: As for `replicate`.
         evolve: As for `replicate`.
-        history: As for `replicate`, and so are `soft_deletes` and `columns`. Give what the query gives.
+        history: As for `replicate`. Give the same `history`, `soft_deletes` and `columns` as the query.
         soft_deletes: As for `replicate`.
         columns: As for `replicate`. It needs `status`.
         parallelism: As for `replicate`.
-        **options: All other arguments of `towpath.Decoder`, for example one that was missing.
+        **options: Other arguments of `towpath.Decoder`, for example one that was missing.
 
     Raises:
-        ValueError: Neither table is named, or an argument is wrong.
+        ValueError: Neither table is given, or an argument is wrong.
     """
     if dead_letters is None and quarantine is None:
         raise ValueError("name the table to process: dead_letters, quarantine, or both")
     given = ReplicateOptions.of(**locals())
-    # The query may remember what was deleted for longer.
+    # Never forget deletes here: the query may remember them for longer.
     given = replace(given, forget_after=None, waited=now(spark))
     dead_letters, status = given.dead_letters, given.status
-    quarantine = given.quarantined_in or ""  # one of both is named
+    quarantine = given.quarantined_in or ""  # at least one of both is given
     tables = None if tables is None else arguments.columns("tables", tables)
     asides = [Aside(one) for one in (dead_letters, quarantine) if one]
     chosen = _chosen(tables, any_table=target is not None)
@@ -111,14 +111,14 @@ def reprocess(
     done = sql("{chosen} AND NOT ({left})", chosen=chosen, left=any_of(is_of(*one) for one in left))
     for aside in waiting:
         _finish(spark, aside, done, recorded[aside])
-    # Dead letters quarantine no table, and what is in another quarantine waits.
+    # Dead letters quarantine no table, and the messages of another quarantine still wait.
     applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
     if status and applied and (waits := Aside(quarantine).waiting(spark, Sql("true"))) is not None:
         StatusTable(status).set_ok(spark, applied - {_name(one) for one in _origins(waits)})
 
 
 _Name = tuple[str | None, str]
-"""The database of a table, if it has one, and its name."""
+"""Database of a table, if it has one, and its name."""
 
 
 def _name(origin: Row) -> _Name:
@@ -126,19 +126,19 @@ def _name(origin: Row) -> _Name:
 
 
 def _stored_targets(origins: Iterable[Row]) -> dict[tuple[str, str], str]:
-    """The target of each table when its changes were stored. One that was refused has none."""
+    """Return the target that each table had when its changes were stored. A refused table has none."""
     return {(one["database"] or "", one["table"]): one["target"] for one in origins if one["table"] and one["target"]}
 
 
 def _chosen(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
-    """True for what is processed: of some tables, or of all; `any_table`: also of messages that name none."""
+    """Return a condition for messages of the chosen tables. `any_table` adds messages that name no table."""
     if tables is None:
         return Sql("true" if any_table else "`table` IS NOT NULL")
     return sql("concat_ws('.', database, `table`) IN ({names})", names=Sql(", ".join(map(string, tables)) or "NULL"))
 
 
 def _recorded(rows: DataFrame) -> list[int]:
-    """When rows were recorded, in microseconds since 1970: those of one commit at the same time."""
+    """Return the recording times in microseconds since 1970. The rows of one commit share their time."""
     return [row[0] for row in rows.selectExpr("unix_micros(recorded_at)").distinct().collect()]
 
 
@@ -160,7 +160,7 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _finish(spark: SparkSession, aside: Aside, done: Sql, recorded: Sequence[int]) -> None:
-    """Mark what was processed as done, by when it was recorded: a query that runs may have committed more by now."""
+    """Mark rows as done by their recording times, since a running query may have committed more rows."""
     for first in range(0, len(recorded), _MOST_TIMES):
         micros = recorded[first : first + _MOST_TIMES]
         times = comma_separated(Sql(f"timestamp_micros({one})") for one in micros)
@@ -168,4 +168,4 @@ def _finish(spark: SparkSession, aside: Aside, done: Sql, recorded: Sequence[int
 
 
 _MOST_TIMES = 1000
-"""In one statement."""
+"""Maximum number of times in one statement."""

@@ -1,7 +1,7 @@
 """Creates targets with the rows of snapshots, before the first change is applied.
 
-The rows have an empty order value, so they are older than every change. A target is created in one transaction, and one
-that exists is left as it is: a start that failed can be repeated.
+The rows have an empty order value, so they are older than every change. A target is created in one transaction, and an
+existing target stays unchanged, so a failed start can be repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger("towpath.spark")
 
 
 def create_targets(spark: SparkSession, known: KnownTargets) -> None:
-    """Create the targets that do not exist of tables with a snapshot, and write their states.
+    """Create the missing targets of tables with a snapshot, and write their states.
 
     Raises:
         ValueError: A table has no target, or its snapshot lacks a column.
@@ -58,14 +58,14 @@ def create_targets(spark: SparkSession, known: KnownTargets) -> None:
             _log.info("%s: created %s with the rows of its snapshot", printable(name), printable(place))
 
     with session_settings(spark, UNPADDED):
-        # Each is checked before the first one is written.
+        # Check all of them before writing the first one.
         frames = {name: _rows(spark, name, snapshots[name], known) for name, _ in wanted}
         in_parallel(spark, create, wanted, known.options.parallelism)
     known.status.write(spark, [TableStatus(*split_name(name), place) for name, place in wanted])
 
 
 def _rows(spark: SparkSession, name: str, given: Snapshot, known: KnownTargets) -> DataFrame:
-    """The rows of a snapshot as the target gets them."""
+    """Return the rows of a snapshot as the target gets them."""
     options = known.options
     rows = check_snapshot(f"snapshots: {name}", given() if callable(given) else given)
     rules = known.protection(spark).of(split_name(name))
@@ -80,7 +80,7 @@ def _rows(spark: SparkSession, name: str, given: Snapshot, known: KnownTargets) 
 
 
 def as_oldest(rows: DataFrame, wanted: StructType | None, soft_deletes: str | None = None) -> DataFrame:
-    """Rows with the types of the columns `wanted`, and an empty order value: they are older than every change."""
+    """Return rows with the types of `wanted` and an empty order value, which makes them older than any change."""
     types = {field.name.lower(): field.dataType.simpleString() for field in wanted or ()}
     columns = (
         sql("CAST({name} AS {type}) AS {name}", name=column(field.name), type=Sql(types[field.name.lower()]))

@@ -1,1 +1,1 @@
-"""Changes targets as statements change their tables, and carries rows through statements."""
+"""Changes targets as statements change their source tables, and carries rows through statements."""

@@ -1,4 +1,4 @@
-"""Rows that are older than statements: they get the columns and the values that the statements gave to older rows."""
+"""Carries rows that are older than statements: they get the columns and values that MySQL gave to older rows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _NO_ROWS = pa.array(["delete", "truncate"])
 
 
-@lru_cache(1024)  # a decoder is made for each, and each batch asks for the columns of its tables
+@lru_cache(1024)  # each call makes a decoder, and each batch asks for the columns of its tables
 def initial_value(added: Column, kind: pa.DataType | None = None) -> pa.Scalar:
-    """Return the value of a column in the rows from before it.
+    """Return the value of a column in rows that are older than the column.
 
     Args:
         added: The column.
-        kind: The type of the value; if missing, the type that the values of the column have in a new target.
+        kind: Type of the value. Defaults to the type of the column in a new target.
     """
     from towpath.decoder import Decoder, infer_schema
 
@@ -53,19 +53,19 @@ def initial_value(added: Column, kind: pa.DataType | None = None) -> pa.Scalar:
 
 @dataclass(frozen=True)
 class CarriedReader:
-    """Reads changes that are older than statements, and carries them through the statements: a `ChangeReader`."""
+    """`ChangeReader` that carries changes through the statements that came after them."""
 
     reader: ChangeReader
-    """Reads the changes as their messages have them."""
+    """Reader of the changes as their messages have them."""
     schema: pa.Schema
-    """The columns of a frame of changes, with the current columns of the table."""
+    """Schema of a frame of changes, with the current columns of the table."""
     names: Mapping[str, str]
-    """The current names of columns by their names in the messages."""
+    """Current names of columns by their names in the messages."""
     added: Sequence[Column] = ()
-    """The columns that were added after the changes."""
+    """Columns that were added after the changes."""
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in messages, with the current columns."""
+        """Decode messages to changes with the current columns."""
         return map(self._carried, self.reader.decode_batches(messages))
 
     @cached_property
@@ -74,7 +74,7 @@ class CarriedReader:
 
     @cached_property
     def _initial(self) -> dict[str, pa.Scalar]:
-        """The initial values of the added columns, with the types that the columns have now."""
+        """Initial values of the added columns, with the columns' current types."""
         types = {one.name.lower(): one.type for one in self._fields}
         added = ((one.name.lower(), one) for one in self.added)
         return {name: initial_value(one, types[name]) for name, one in added}
@@ -103,7 +103,7 @@ class CarriedReader:
         return pa.record_batch([carried.get(name, changes.column(name)) for name in self.schema.names], self.schema)
 
     def _missing(self, lists: pa.ListArray) -> list[Set[str]]:
-        """The columns that each change lacks, by their current names."""
+        """Return the columns that each change lacks, by their current names."""
         if len(pc.list_flatten(lists)) == 0:
             return [frozenset()] * len(lists)
         return [frozenset(self.names.get(name, name) for name in one or ()) for one in lists.to_pylist()]
@@ -125,30 +125,30 @@ def relabelled_rows(changes: DataFrame, columns: Columns) -> DataFrame:
 
 
 def are_changed(value: Sql, modified: Column) -> Sql:
-    """Return a condition that is true if MySQL gave a value of a column another one with another type.
+    """Return a condition that is true if MySQL changed a value when a statement changed the column's type.
 
     Args:
-        value: The column, with the type that it has in the target.
+        value: The column, with its type in the target.
         modified: The column as the statement defines it.
     """
     if modified.unknown == GENERATED:
         return Sql("true")
     changed = [is_converted(value, modified.type)]
-    # Without strict mode, MySQL replaces NULL. A null date or time may be a zero date.
+    # Without strict mode MySQL replaces NULL. A null date or time may stand for a zero date.
     if not modified.nullable and not pa.types.is_temporal(initial_value(modified).type):
         changed.append(sql("{value} IS NULL", value=value))
-    if modified.unknown == NUMBERED:  # MySQL gives the next number to a row with 0
+    if modified.unknown == NUMBERED:  # MySQL gives rows with 0 the next number
         changed.append(sql("{value} = 0", value=value))
     return any_of(changed)
 
 
 def converted(changes: DataFrame, columns: Columns, masked: Collection[str]) -> list[str]:
-    """Return the columns of which MySQL gave older rows other values when it changed their types.
+    """Return the columns whose older values MySQL changed together with their types.
 
     Args:
         changes: The changes.
-        columns: What later statements made of their columns.
-        masked: The columns without their own values, in lower case.
+        columns: The columns after later statements.
+        masked: Masked columns, in lower case.
     """
     known = {name.lower() for name in changes.select(f"{COLUMNS}.*").columns}.difference(masked)
     return [

@@ -1,7 +1,7 @@
-"""Values of a column that MySQL converted without a message, when a statement gave the column another type.
+"""Values that MySQL converted without a message when a statement changed their column's type.
 
-In strict mode the server refuses to shorten a text, and not to round a time. What a type holds as it is depends on the
-value, so the rows of the target say whether any of them changed.
+In strict mode the server refuses to shorten a text, but rounds a time. Whether a type stores a value unchanged depends
+on the value, so conditions on the target's rows find the changed values.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from towpath.lakehouse.tables.sql import Sql, any_of, comma_separated, sql, stri
 
 
 def is_converted(column: Sql, kind: str) -> Sql:
-    """True if a value is not one of MySQL's type, or not as the type has it, but for what `relabelled` says.
+    """Return a condition that is true if MySQL's type cannot store a value unchanged. `relabelled` covers new labels.
 
     Args:
-        column: The column, whose type in the target is that of values of MySQL's type.
+        column: The column. Its type in the target fits MySQL's type.
         kind: MySQL's type, as `Column.type`.
     """
     found = read_type(Cursor(tokenize(kind)))
@@ -49,7 +49,7 @@ def is_converted(column: Sql, kind: str) -> Sql:
 _BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _FLOATS = ("float", "double")
 _MOST_DIGITS = 38
-"""The largest precision of Spark's decimals. A target has values of longer ones as text."""
+"""Largest precision of Spark's decimals. A target stores longer decimals as text."""
 _BYTE = "(0|[1-9][0-9]{0,2})"
 _FORMS = {
     "time": "^-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}([.][0-9]+)?$",
@@ -57,7 +57,7 @@ _FORMS = {
     "inet4": f"^{_BYTE}([.]{_BYTE}){{3}}$",
     "inet6": f"^((0|[1-9a-f][0-9a-f]{{0,3}}|{_BYTE}([.]{_BYTE}){{3}})?(:|$))*$",
 }
-"""How values are written. MariaDB writes a value of its own types in one form only."""
+"""Formats of values by type. MariaDB writes each value of its own types in a single format."""
 
 _CONDITIONS: Mapping[str, str] = {
     **dict.fromkeys(_FORMS, "NOT {column} RLIKE {form}"),
@@ -79,33 +79,33 @@ _CONDITIONS: Mapping[str, str] = {
     "char": "char_length({column}) > {number} OR {column} LIKE '% '",
     "binary": "octet_length({column}) <> {number}",
     "bit": "octet_length({column}) <> {bytes}",
-    # A text that MySQL reads as a time, such as `123` or `1:2:3`, is not written as a time is.
+    # MySQL reads texts such as `123` or `1:2:3` as a time, but writes times in another format.
     "time": "substr(regexp_extract({column}, '[.]([0-9]+)$', 1), {next}) RLIKE '[1-9]' OR NOT {column} RLIKE {form}",
-    # A number of two digits is a year of this century or the last one.
+    # MySQL reads a two-digit number as a year of this century or the last one.
     "year": "{column} BETWEEN 1 AND 99",
 }
-"""What is true for a value that a type does not hold as it is."""
+"""Conditions that are true if a type does not store a value unchanged."""
 
 
 def relabelled(column: Sql, kind: str) -> Sql | None:
-    """The value of an enum or set after its labels got another order or case; null if a label is not known.
+    """Return the value of an enum or set after its labels change order or case. It is null for an unknown label.
 
     Args:
         column: The column.
-        kind: MySQL's type, as `Column.type`; the result is None if it is another one.
+        kind: MySQL's type, as `Column.type`. The result is None for a type without labels.
     """
     found = read_type(Cursor(tokenize(kind)))
     return _RELABELLED[found.name](column, found) if found.name in _RELABELLED else None
 
 
 def _enum(column: Sql, kind: ColumnType) -> Sql:
-    """The empty text is the value of an error. Digits are the index of a label that no message had."""
+    """Return the value of an enum. The empty text marks an error. Digits are the index of a label without messages."""
     template = "CASE WHEN {column} = '' OR {column} RLIKE '^[0-9]+$' THEN {column} ELSE {label} END"
     return sql(template, column=column, label=_label(column, kind))
 
 
 def _set(column: Sql, kind: ColumnType) -> Sql:
-    """The labels of a set are in the order of its type."""
+    """Return the value of a set, with its labels in the order of the type."""
     template = (
         "CASE WHEN {column} = '' OR {column} RLIKE '^[0-9]+$' THEN {column} "
         "WHEN forall(split({column}, ','), x -> {label} IS NOT NULL) THEN array_join(filter(array({labels}), "
@@ -116,7 +116,7 @@ def _set(column: Sql, kind: ColumnType) -> Sql:
 
 
 def _label(value: Sql, kind: ColumnType) -> Sql:
-    """The label that a value is equal to, if need be without case, as in most collations."""
+    """Return the label that equals a value, ignoring case if needed, as most collations do."""
     labels = comma_separated(map(string, kind.labels))
     equal = sql("filter(array({labels}), y -> lower(y) = lower({value}))", labels=labels, value=value)
     template = "CASE WHEN {value} IN ({labels}) THEN {value} WHEN get({equal}, 1) IS NULL THEN get({equal}, 0) END"

@@ -1,4 +1,4 @@
-"""Follows DDL statements: changes a target as its source table was changed, or says that it is stale."""
+"""Follows DDL statements: changes a target like its source table, or marks it stale."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Follower:
     known: KnownTargets
 
     def follow(self, statements: Sequence[Statement]) -> list[TableStatus]:
-        """Follow statements. Returns the targets that have another state now."""
+        """Follow statements. Return the targets with a new state."""
         said: list[TableStatus] = []
         done: list[str] = []
         log = self.known.log
@@ -41,11 +41,11 @@ class Follower:
                 if log.has_followed(mark):
                     continue
                 if isinstance(actions[0], RenameColumn | RenameTable):
-                    self._write_ahead(said)  # a table takes along why it is stale
-                    log.add_followed(self.spark, done)  # repeated, they would miss the former names
+                    self._write_ahead(said)  # a renamed table keeps its stale reason
+                    log.add_followed(self.spark, done)  # repeated statements would miss the former names
                     done = []
                 said += self._follow_actions(actions, statement)
-                if isinstance(actions[0], RenameColumn):  # repeated, it would move what got the former name meanwhile
+                if isinstance(actions[0], RenameColumn):  # a repeat would move a newer column of the former name
                     log.add_followed(self.spark, [mark])
             done.append(statement.identity)
             for name in statement.tables:
@@ -59,18 +59,18 @@ class Follower:
             self.known.status.write(self.spark, by_table(said))
 
     def _follow_actions(self, actions: Actions, statement: Statement) -> Iterator[TableStatus]:
-        """Follow a change. Yields the states of targets."""
+        """Follow a change. Yield the states of targets."""
         try:
             for one in self._follow(actions, statement):
                 yield self._said(one, statement)
-        except Exception as error:  # a target that cannot follow must not stop the others
+        except Exception as error:  # a target that cannot follow must not stop other targets
             if is_interruption(error):
                 raise
             for name in statement.tables_of(actions[0]):
                 yield self._said(TableStatus(*name, None, STALE, str(error)), statement)
 
     def _said(self, status: TableStatus, statement: Statement) -> TableStatus:
-        """The state of a target, with the statement."""
+        """Return the state of a target with the statement."""
         name, text = (status.database or "", status.table), printable(statement.text, SHOWN)
         status = replace(status, target=self.known.find(name), statement=text)
         if status.ends:
@@ -81,7 +81,7 @@ class Follower:
         return status
 
     def _follow(self, actions: Actions, statement: Statement) -> Iterator[TableStatus]:
-        """Follow a change. Yields the states of targets, without the statement."""
+        """Follow a change. Yield the states of targets without the statement."""
         action = actions[0]
         tables = statement.tables_of(action)
         if isinstance(action, NotFollowed):
@@ -98,7 +98,7 @@ class Follower:
 
 
 def _grouped(actions: Iterable[Action]) -> Iterator[Actions]:
-    """The actions. Those that add columns to one table one after the other are one change of its target."""
+    """Group the actions: consecutive actions that add columns to one table are one change of its target."""
     for name, group in groupby(actions, lambda action: action.table if isinstance(action, AddColumn) else None):
         found = tuple(group)
         yield from ((one,) for one in found) if name is None else [found]

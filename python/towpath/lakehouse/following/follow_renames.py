@@ -1,4 +1,4 @@
-"""Follows RENAME TABLE: gives a target the rows of another one, or says why it is stale."""
+"""Follows RENAME TABLE: gives a target the rows of another target, or explains why it is stale."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OVERWRITTEN = "changes that are newer than the statement were read before it: o
 def follow_renames(
     spark: SparkSession, known: KnownTargets, action: RenameTable, statement: Statement
 ) -> Iterator[TableStatus]:
-    """Give each table the rows of the one that has its name now, as gh-ost's and pt-osc's copies do.
+    """Move rows to the target of their table's new name, as after a migration with gh-ost or pt-osc.
 
     Args:
         spark: The session.
@@ -58,7 +58,7 @@ def follow_renames(
 
 @dataclass(frozen=True)
 class _Rename:
-    """Gives a table the name of another one."""
+    """Rename of one table to the name of another."""
 
     spark: SparkSession
     known: KnownTargets
@@ -69,28 +69,28 @@ class _Rename:
 
     @cached_property
     def source(self) -> str | None:
-        """The target of the old name."""
+        """Target of the old name."""
         return self.known.of_names(*self.old)
 
     @cached_property
     def target(self) -> str | None:
-        """The target of the new name."""
+        """Target of the new name."""
         return self.known.of_names(*self.new)
 
     @cached_property
     def moved(self) -> list[StoredRows]:
-        """The rows of the old name, and their tombstones."""
+        """Rows of the old name, and their tombstones."""
         return list(stored_rows(self.spark, self.known, self.old, self.statement.place))
 
     @cached_property
     def own(self) -> list[StoredRows]:
-        """The rows that the new name has already, and their tombstones."""
+        """Existing rows of the new name, and their tombstones."""
         return list(stored_rows(self.spark, self.known, self.new, self.statement.place))
 
     def put_away(self, *, is_source: bool) -> Iterator[TableStatus]:
-        """Rename a table whose name another table gets in the same statement.
+        """Rename a table whose name another table takes in the same statement.
 
-        If the new name was not known before, such a table is what a migration puts away.
+        If the new name was not known before, a migration puts the table away.
         """
         if self.old == self.new or self.target in (None, self.source):
             return
@@ -100,7 +100,7 @@ class _Rename:
     def follow(self) -> Iterator[TableStatus]:
         """Rename any other table."""
         if self.target is None:
-            if self.moved:  # it gets a name that is not replicated
+            if self.moved:  # its new name is not replicated
                 yield from self._leave()
         elif self.source is None:
             yield self._stale(f"{self._from}, which has no target")
@@ -113,11 +113,11 @@ class _Rename:
             yield from self._move(self.target)
             self.known.forget(self.target)
             yield from self._leave()
-            # A change that a stale target lacks may be newer than this.
+            # A change that a stale target lacks may be newer than the rename.
             yield TableStatus(*self.new, None, OK, ends=GONE)
 
     def _leave(self) -> Iterator[TableStatus]:
-        """Delete the rows of a table from a target that has rows of others."""
+        """Delete the rows of a table from a target that other tables share."""
         if not self.known.follows:
             yield self._kept()
             return
@@ -126,7 +126,7 @@ class _Rename:
         yield TableStatus(*self.old, None, RENAMED, f"the table was {self._to}")
 
     def _replace_by_none(self, target: str) -> Iterator[TableStatus]:
-        """Rename a table of which no row was read. The older rows of the new name are of a former table."""
+        """Rename a table without rows. The older rows of the new name belong to a former table."""
         if self.known.follows and self.own:
             if kept := self.known.truncate(self.spark, target, self.new, self.statement.place):
                 yield self._stale(unordered(kept))
@@ -149,16 +149,16 @@ class _Rename:
         return TableStatus(*self.new, None, STALE, reason)
 
     def _inherited(self) -> str | None:
-        """Why the target is stale that had the rows."""
+        """Return why the former target of the rows is stale."""
         reason = self.known.status.reason(self.spark, self.old)
         return reason and f"{self._from}: {reason}"
 
     def _are_others(self, name: Name, target: str) -> bool:
-        """Whether the target of a table has rows of other tables."""
+        """Return whether the target of a table has rows of other tables."""
         return other_rows(self.spark, self.known.rows_of(self.spark, name, target), target) is not None
 
     def _move(self, target: str) -> Iterator[TableStatus]:
-        """Give a target the rows of another one, once: later statements may give that one other rows."""
+        """Give a target the rows of another target, once: later statements may give the other one new rows."""
         log, mark = self.known.log, f"{source_name(*self.new)} {self.statement.identity}"
         if log.has_followed(mark):
             return
@@ -167,7 +167,7 @@ class _Rename:
         former, rules = protection.of(self.old, cut), protection.of(self.new, cut + 1)
         if reason := self._unlike(former, rules) or self._inherited() or self._why_lost():
             yield self._stale(reason)
-            # The rows that say it are replaced.
+            # The rows that record the reason are replaced.
             self.known.status.write(self.spark, [TableStatus.stale(self.new, target, reason, self.statement.text)])
         if self.source == target:
             self._relabel(target)
@@ -176,16 +176,16 @@ class _Rename:
         log.add_followed(self.spark, [mark])
 
     def _unlike(self, former: TableRules, now: TableRules) -> str | None:
-        """Why a target is stale that gets rows which are not what its own messages would give."""
+        """Return why a target is stale if the moved rows differ from the rows that its own messages would give."""
         names = [name for name in self.moved[0].rows(Sql("true")).columns if former.keeps(name)]
-        if self.source == self.target:  # the rows stay as they are
+        if self.source == self.target:  # the rows stay unchanged
             differ = [name for name in names if not now.keeps(name) or now.mask(name) != former.mask(name)]
         else:
             differ = [name for name in names if now.keeps(name) and former.mask(name) not in (None, now.mask(name))]
         return f"older rows have {', '.join(differ)} by the rules of {'.'.join(self.old)}" if differ else None
 
     def _why_lost(self) -> str | None:
-        """Why a target is stale that gets rows after changes that may be newer were applied, to it or to the others."""
+        """Return why a target is stale if changes that may be newer were applied to either table before the move."""
         for one in self.own:
             if one.order is not None:
                 has_order = sql("{order} IS NOT NULL", order=column("t", one.order))
@@ -194,7 +194,7 @@ class _Rename:
         return _OVERWRITTEN if any(one.has(one.after) for one in self.moved) else None
 
     def _relabel(self, target: str) -> None:
-        """Let the older rows of a table say its new name, and the tombstones of their keys."""
+        """Give the older rows of a table, and the tombstones of their keys, the new table name."""
         label = source_name(*self.new)
         for one in self.moved:
             if one.order is not None:
@@ -204,7 +204,7 @@ class _Rename:
             table.set_properties(self.spark, {SOURCE: label})
 
     def _copy(self, target: str, former: TableRules, rules: TableRules) -> None:
-        """Give a target the rows of another one and their tombstones, as far as the rules of its table allow it."""
+        """Copy the rows of another target and their tombstones to a target, as far as the rules of its table allow."""
         [source, *_], label = self.moved, source_name(*self.new)
         kept = settings_of(self.spark, source.target, target)
         keys = json.loads(kept.get(KEY, "[]"))
@@ -222,7 +222,7 @@ class _Rename:
         replace_with(self.spark, target, rows, {**kept, SOURCE: label})
 
     def _copy_deletes(self, target: str) -> None:
-        """Let a table remember the deletes of the one whose rows it gets, and its own newer ones."""
+        """Keep the deletes of the table whose rows are moved, and the newer deletes of the new name."""
         own, moved = self.own[1:], self.moved[1:]
         if own or moved:
             rows = [*(one.staying() for one in own), *map(self._labelled, moved)]
@@ -230,7 +230,7 @@ class _Rename:
             replace_with(self.spark, target, reduce(_both, rows), settings)
 
     def _labelled(self, stored: StoredRows) -> DataFrame:
-        """The rows of the old name but the newer ones. They say the new name."""
+        """Return the rows of the old name except newer ones, labelled with the new name."""
         rows = stored.moving()
         if stored.order is None or stored.own == ALL_ROWS:
             return rows
@@ -238,10 +238,10 @@ class _Rename:
         return rows.withColumn(stored.order, rows[column(stored.order)].withField("table", label))
 
     def _beside(self, rows: DataFrame, order: str, keys: list[str]) -> DataFrame:
-        """Append the rows that the target keeps: rows of other tables, and newer rows, which replace moved rows by key.
+        """Append the rows that the target keeps: rows of other tables, and newer rows. These replace moved rows by key.
 
         Args:
-            rows: The rows that the target gets.
+            rows: Rows that the target gets.
             order: Their column of order values.
             keys: The columns of the key.
         """

@@ -1,4 +1,4 @@
-"""Follows statements that change one table: changes its target, or says why it is stale."""
+"""Follows statements that change one table: changes its target, or explains why it is stale."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _WAITING = "messages that may be of the table which was created again wait in qu
 
 @dataclass(frozen=True)
 class TableChange:
-    """A change of a table: an action, or several that add columns."""
+    """Change of a table: one action, or several that add columns."""
 
     spark: SparkSession
     known: KnownTargets
@@ -65,7 +65,7 @@ class TableChange:
     target: str
 
     def follow(self) -> Iterator[TableStatus]:
-        """Change the target. Yields its states, without the statement."""
+        """Change the target. Yield its states, without the statement."""
         action = self.actions[0]
         if not exists(self.spark, self.target):
             if isinstance(action, CreateTable):
@@ -92,14 +92,14 @@ class TableChange:
         return next(stored_rows(self.spark, self.known, self.name, self.statement.place))
 
     def _is_unlabelled(self) -> bool:
-        """Whether some rows of the target do not say of which of its tables they are."""
+        """Return whether some rows of the target do not name their table, although tables may share the target."""
         order = self._stored.order if self.known.may_share else None
         if order is None or SOURCE in self._table.properties(self.spark):
             return False
         return has_row(self.spark, self.target, sql("{label} IS NULL", label=column("t", order, "table")))
 
     def _reasons(self) -> Iterator[str]:
-        """Change the target, as far as the rules for the columns of its table allow it. Yields why it is stale."""
+        """Change the target, as far as the column rules of its table allow. Yield reasons why it is stale."""
         timeline, protection = self.known.log.timeline(self.spark, self.name), self.known.protection(self.spark)
         cut = timeline.cut(self.statement, self.actions[0])
         before, rules = protection.of(self.name, cut), protection.of(self.name, cut + len(self.actions))
@@ -119,7 +119,7 @@ class TableChange:
                 yield from self._change_key(columns)
 
     def _change_key(self, columns: Collection[str]) -> Iterator[str]:
-        """Say why the target is stale if its rows are merged by another key than the table has now."""
+        """Yield a reason why the target is stale if its rows are merged by another key than the current one."""
         if rule_of(self.known.options.keys, *self.name):
             return
         key = self._table.key(self.spark) or []
@@ -128,10 +128,10 @@ class TableChange:
             yield f"the primary key {new}; rows are merged by ({', '.join(key)})"
 
     def _create(self, action: CreateTable) -> Iterator[TableStatus]:
-        """A table that was dropped has no rows when it is created again.
+        """Delete the rows of a former table of the same name.
 
-        A table that was not dropped has none either: then the rows of its target came with the statement, in other
-        partitions. They are deleted by the drop's place, since no row is between the drop and the creation.
+        A table that was not dropped has no rows either. Then the rows of its target came with the statement, in other
+        partitions. They are deleted at the drop's place, since no row lies between the drop and the creation.
         """
         timeline = self.known.log.timeline(self.spark, self.name)
         cut = timeline.cut(self.statement, action)
@@ -147,22 +147,22 @@ class TableChange:
             yield TableStatus(*self.name, None, OK, ends=STATES[1:])
 
     def _truncate(self, place: Place, what: str) -> Iterator[str]:
-        """Delete the rows of the table that are older than a place. Yields why the target is stale."""
+        """Delete rows of the table that are older than a place. Yield reasons why the target is stale."""
         if not self.known.follows:
             yield f"{_IGNORED} {what}"
         elif kept := self.known.truncate(self.spark, self.target, self.name, place):
             yield unordered(kept)
 
     def _add(self, actions: Sequence[AddColumn], known: Columns, former: Collection[str]) -> Iterator[str]:
-        """Add columns, and give their values to older rows.
+        """Add columns, and give older rows their values.
 
         Args:
             actions: The actions of a statement that add the columns.
-            known: What earlier statements made of the columns of the table.
-            former: The columns in lower case that earlier statements added to tables of its name.
+            known: Columns of the table after earlier statements.
+            former: Lower-case names of the columns that earlier statements added to tables of this name.
 
         Yields:
-            Why the target is stale.
+            Reasons why the target is stale.
         """
         existing = self._schema()
         names = {name.lower() for name in existing.names} if existing is not None else set()
@@ -173,7 +173,7 @@ class TableChange:
             if added.unknown:
                 yield f"the values of the column {name} in old rows are not known: {added.unknown}"
             elif lower in known.added:
-                continue  # the statement was sent again
+                continue  # the source sent the statement again
             elif not is_new and not is_former and action.if_not_exists:
                 empty = sql("{name} IS NULL AND {before}", name=column("t", name), before=self._stored.before)
                 if added.initial is not None and self._stored.has(empty):
@@ -182,13 +182,13 @@ class TableChange:
                 new.append(Filled(name, initial_value(added), is_new, is_former))
             elif added.initial is not None:
                 yield f"ddl_policy is ignore: the column {name}"
-        if new:  # in two commits at most: columns, values
+        if new:  # at most two commits: columns, then values
             fields = pa.schema([(one.name, one.value.type) for one in new])
             self._evolve(struct_type(fields))
             yield from self._fill([one for one in new if one.value.is_valid or not one.is_new])
 
     def _fill(self, new: list[Filled]) -> Iterator[str]:
-        """Give the values of added columns to the rows that are older. Yields why the target is stale."""
+        """Give older rows the values of added columns. Yield reasons why the target is stale."""
         if self._stored.order is None or not new:
             return
         small = self.known.small(self.spark, self.name, self.target)
@@ -201,7 +201,7 @@ class TableChange:
             }
             self._stored.update(values, any_of(lacks.values()))
         for one in new:
-            # The target had the column before it was added.
+            # The target had the column before the source added it.
             unordered = sql("{wants} AND {unordered}", wants=_wants(one), unordered=self._stored.unordered)
             if not one.is_new and self._stored.has(unordered):
                 yield f"rows of the time of the statement may lack the column {one.name}, or have null in it"
@@ -210,17 +210,17 @@ class TableChange:
         return schema_of(self.spark, self.target, self.known.in_tasks)
 
     def _evolve(self, columns: StructType) -> None:
-        """Let the target have columns and store their types."""
+        """Add columns to the target, and widen its types to fit."""
         create_or_evolve(self.spark, self.target, columns, in_tasks=self.known.in_tasks)
 
     def _lacks(self, one: Filled) -> Sql:
-        """A condition for rows that get the value of a column."""
-        # A row without a column that the target lacked gets the value, unless it is known to be newer.
+        """Return a condition for rows that get the value of a column."""
+        # If the target lacked the column, rows get the value unless they are known to be newer.
         older = self._stored.compared(_may_lack) if one.is_new else self._stored.before
         return sql("{wants} AND {older}", wants=_wants(one), older=older)
 
     def _modify(self, modified: Column) -> Iterator[str]:
-        """Change the type of a column. Yields why the target is stale."""
+        """Change the type of a column. Yield reasons why the target is stale."""
         wanted = struct_type(pa.schema([(modified.name, initial_value(modified).type)]))
         found = find_column(self._schema(), modified.name)
         if found is None:
@@ -236,17 +236,17 @@ class TableChange:
         elif self._stored.has(are_changed(name, modified)):
             yield f"the column {found} becomes {modified.type}; rows have changed without a message"
         elif self.known.follows and (value := relabelled(name, modified.type)) is not None:
-            # The values of an enum or set get the order and case of its new labels. Newer rows have them already.
+            # Values of an enum or set get the order and case of the new labels. Newer rows have them already.
             others = sql("NOT {name} <=> {value}", name=name, value=value)
             if self._stored.has(others):
                 self._stored.update({name: value}, others)
 
     def _rename(self, former: str, name: str) -> Iterator[str]:
-        """Rename a column, and in the key too: a driver may have ended in between. Yields why the target is stale."""
+        """Rename a column, and in the key too: a driver may have ended in between. Yield reasons for staleness."""
         is_alone = self._stored.own == ALL_ROWS
         schema = self._schema()
         old, new = find_column(schema, former), find_column(schema, name)
-        if old is not None and old == new:  # only the case changes: the target keeps its spelling
+        if old is not None and old == new:  # only the case differs: the target keeps its spelling
             return
         if not self.known.follows:
             if old is not None:
@@ -263,9 +263,9 @@ class TableChange:
             self._table.set_properties(self.spark, {KEY: json.dumps(renamed, ensure_ascii=False)})
 
     def _move_values(self, old: str, new: str) -> Iterator[str]:
-        """Give older rows of the table the values of a column in another one. Yields why the target is stale.
+        """Move the values of a column to another column in older rows. Yield reasons why the target is stale.
 
-        Other tables of the target keep the former name, and rows that were read before the statement have the new one.
+        Other tables of the target keep the former name. Rows that were read before the statement have the new name.
         """
         schema, order = self._schema(), self._stored.order
         if schema is None or order is None:
@@ -290,15 +290,15 @@ def _may_lack(order: Sql, place: Sql) -> Sql:
 
 
 def _wants(one: Filled) -> Sql:
-    """True if a row gets the value of a column in case that it is older than the statement."""
+    """Return a condition for rows that get the value of a column if they are older than the statement."""
     name = column("t", one.name)
-    # A row with a value has it from its own message, unless the column was there before.
+    # A row with a value has it from its own message, unless the column existed before.
     is_empty = Sql("true" if one.again else f"{name} IS NULL")
     return sql("NOT ({name} <=> {value}) AND {is_empty}", name=name, value=_literal(one), is_empty=is_empty)
 
 
 def _literal(one: Filled) -> Sql:
-    """The value of a column in SQL, with its type."""
+    """Return the value of a column as SQL, with its type."""
     value, [field] = one.value.as_py(), struct_type(pa.schema([(one.name, one.value.type)]))
     kind = Sql(field.dataType.simpleString())
     if value is None:

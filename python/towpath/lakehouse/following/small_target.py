@@ -1,6 +1,6 @@
-"""Changes small targets as a statement does, with delta-rs in the driver.
+"""Changes small targets as a statement does, with delta-rs on the driver.
 
-Spark needs a second of CPU for the MERGE of a small table, most of it for plans.
+Spark needs a second of CPU time for the MERGE of a small table, mostly for planning.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger("towpath.spark")
 _T = TypeVar("_T")
 
 _LIMITS = Limits(rows=100_000, size=16 << 20)
-"""The largest target: the driver holds its keys and order values."""
+"""Largest target. The driver holds its keys and order values."""
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """View types of delta-rs, and their plain types."""
@@ -47,29 +47,29 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 @dataclass(frozen=True)
 class Filled:
-    """A column in which older rows get a value."""
+    """Column in which older rows get a value."""
 
     name: str
     value: pa.Scalar
     is_new: bool
-    """Whether no row had the column: then one that cannot be ordered with the statement lacks it too."""
+    """Whether no row had the column. Then a row that cannot be ordered with the statement lacks it too."""
     again: bool
-    """Whether older rows may have other values than null in it, of a column that was dropped."""
+    """Whether older rows may still have values of a dropped column of this name."""
 
 
 @dataclass(frozen=True)
 class SmallTarget:
-    """A small target with a key.
+    """Small target with a key.
 
     Args:
         spark: The session.
-        in_tasks: Which targets may be written with delta-rs.
+        in_tasks: Settings that say which targets delta-rs may write.
         target: The target.
-        keys: Its key.
-        order: Its column of order values, if it has one.
+        keys: Columns of its key.
+        order: Column of its order values, if it has one.
 
-    Each method returns None if Spark has to change the target. Spark sets all properties: delta-rs changes the
-    protocol of a table with them.
+    Each method returns None if Spark must change the target. Spark sets all table properties, since delta-rs changes a
+    table's protocol together with them.
     """
 
     spark: SparkSession
@@ -79,22 +79,22 @@ class SmallTarget:
     order: str | None
 
     def fill(self, place: Place, columns: Sequence[Filled]) -> bool | None:
-        """Give the values of columns to the rows that are older than a statement."""
+        """Give rows that are older than a statement the values of columns."""
         return self._with_table(lambda table: self._fill(table, place, columns))
 
     def delete_before(self, place: Place) -> int | None:
-        """Delete the rows that are older than a statement. Returns how many stay that may be older."""
+        """Delete rows that are older than a statement. Return the number of remaining rows that may be older."""
         return self._with_table(lambda table: self._delete_before(table, place))
 
     def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
-        """Open the table and change it, until no other writer is faster. None: delta-rs may not, or cannot."""
+        """Open and change the table. Retry after conflicts. Return None if delta-rs may not or cannot change it."""
         if not self.in_tasks.may_in_driver(self.spark, self.target):
             return None
         try:
             return retried(lambda: change(self.in_tasks.open(self.spark, self.target, _LIMITS)))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of delta-rs is not an Exception
+        except BaseException as error:  # a panic in delta-rs is not an Exception
             _log.info("%s: Spark follows the statement: %s", self.target, printable(str(error), SHOWN))
             return None
 
@@ -123,7 +123,7 @@ class SmallTarget:
         bounds = _bounds(rows, place)
         is_older = pc.equal(bounds.column("reached"), 0)
         if len(rows) and pc.all(is_older).as_py():
-            table.delete(commit_properties=next_version())  # of whole files
+            table.delete(commit_properties=next_version())  # deletes whole files
         elif pc.any(is_older).as_py():
             gone = pa.table({name: rows.column(name) for name in self._key}).filter(is_older)
             self._merge(table, gone).when_matched_delete().execute()
@@ -134,7 +134,7 @@ class SmallTarget:
         return [f"k{at}" for at, _ in enumerate(self.keys)]
 
     def _rows(self, table: DeltaTable, columns: Sequence[str]) -> pa.RecordBatch:
-        """The key k0, k1 and so on, the order value `known`, and columns c0, c1 and so on."""
+        """Return the key as k0, k1 and so on, the order value as `known`, and the columns as c0, c1 and so on."""
         if not self.keys or self.order is None:
             raise RefusedError("the table has no primary key")
         named = {**dict(zip(self._key, names_in(table, self.keys), strict=True)), "known": self.order}

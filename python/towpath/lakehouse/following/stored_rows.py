@@ -1,4 +1,4 @@
-"""The stored rows of a table, and which of them a statement concerns: those that are older."""
+"""The stored rows of a table, compared with the place of a statement."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The rows of a table in its target, or their tombstones. Conditions are for a row `t`."""
+    """Rows of a table in its target, or their tombstones. Conditions refer to a row `t`."""
 
     spark: SparkSession
     target: str
     order: str | None
-    """The column of the order values; None if towpath did not create the target."""
+    """Column of the order values; None if towpath did not create the target."""
     own: Sql
-    """A condition for the rows of the table, if others share the target."""
+    """Condition for the rows of the table, if other tables share the target."""
     place: Place
-    """The place of the statement."""
+    """Place of the statement."""
 
     @property
     def before(self) -> Sql:
-        """A condition for rows that are known to be older than the statement."""
+        """Condition for rows that are known to be older than the statement."""
         return self.compared(is_before)
 
     @property
     def after(self) -> Sql:
-        """A condition for rows that are known to be newer."""
+        """Condition for rows that are known to be newer."""
         return sql("coalesce({after}, false)", after=self.compared(is_after))
 
     @property
     def unordered(self) -> Sql:
-        """A condition for rows that may be older or newer."""
+        """Condition for rows that may be older or newer."""
         return self.compared(lambda order, place: sql("NOT {ordered}", ordered=is_ordered(place, order)))
 
     def compared(self, condition: Callable[[Sql, Sql], Sql]) -> Sql:
-        """A condition for an order value and the place of the statement."""
+        """Apply a condition to the order value of a row and the place of the statement."""
         if self.order is None:
             return Sql("false")
-        # A lambda has the place once, and not as a constant: Iceberg cannot make a filter of a constant struct.
+        # A lambda contains the place once and not as a constant: Iceberg cannot build a filter from a constant struct.
         found = condition(column("t", self.order), Sql("place"))
         return sql("exists(array({place}), place -> {found})", place=self.place.literal(), found=found)
 
     def rows(self, condition: Sql) -> DataFrame:
-        """The rows of the table that meet a condition."""
+        """Return the rows of the table that meet a condition."""
         return filtered(self.spark, self.target, sql("{own} AND ({condition})", own=self.own, condition=condition))
 
     def moving(self) -> DataFrame:
-        """The rows of the table that are not known to be newer."""
+        """Return the rows of the table that are not known to be newer."""
         return self.rows(sql("NOT {after}", after=self.after))
 
     def staying(self) -> DataFrame:
@@ -68,11 +68,11 @@ class StoredRows:
         return filtered(self.spark, self.target, sql("NOT {own} OR {after}", own=self.own, after=self.after))
 
     def has(self, condition: Sql) -> bool:
-        """Whether a row of the table meets a condition."""
+        """Return whether a row of the table meets a condition."""
         return self.rows(condition).limit(1).count() > 0
 
     def update(self, values: Mapping[Sql, Sql], condition: Sql) -> None:
-        """Give columns other values in the rows of the table that meet a condition."""
+        """Set columns in the rows of the table that meet a condition."""
         sets = comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in values.items())
         template = "UPDATE {target} t SET {sets} WHERE {own} AND ({condition})"
         target = table(self.target)
@@ -80,7 +80,7 @@ class StoredRows:
 
 
 def stored_rows(spark: SparkSession, known: KnownTargets, name: Name, place: Place) -> Iterator[StoredRows]:
-    """Yield the rows of a table in its target, and their tombstones, as far as there are such tables."""
+    """Yield the rows of a table in its target, and their tombstones, if these tables exist."""
     if (target := known.of_names(*name)) is None:
         return
     for one in (target, companion(target, "tombstones")):

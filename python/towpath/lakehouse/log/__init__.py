@@ -1,1 +1,1 @@
-"""The statements that were read, and what they say of a table."""
+"""The statements that a query has read, and their effects on tables."""

@@ -1,4 +1,4 @@
-"""The DDL statements of a batch in their order, and that order as a value that can be stored and compared."""
+"""DDL statements in their order, and the order as a value that can be stored and compared."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SAID = ("sql", "table_changes", "schema", "database", "table")
-"""The columns of an event that say what a statement does."""
+"""Columns of an event that describe a statement."""
 
 _TIMES = ("event_time", "produced_time", "timestamp")
 
 
 @dataclass(frozen=True)
 class Place:
-    """The order value of a statement. Timestamps are microseconds since 1970."""
+    """Order value of a statement. Timestamps are microseconds since 1970."""
 
     fields: Mapping[str, Any]
 
@@ -49,12 +49,12 @@ class Place:
         return json.dumps(dict(self.fields))
 
     def is_newer(self, other: Place) -> bool:
-        """Whether a statement here is newer than another one, by the rules of `rust/order`."""
+        """Return whether this place is newer than another one, by the rules of `rust/order`."""
         one, two = (pa.array([dict(place.fields)], ORDER) for place in (self, other))
         return bool(is_newer(one, two)[0].as_py())
 
     def literal(self) -> Sql:
-        """The value as SQL."""
+        """Return the value as SQL."""
         return order_value({name: self._value(name) for name in ORDER_FIELDS})
 
     def _value(self, name: str) -> Sql:
@@ -67,13 +67,13 @@ class Place:
 
 
 def _sortable(fields: Mapping[str, Any], *names: str) -> tuple[tuple[bool, Any], ...]:
-    """Nulls are the least, as in Spark."""
+    """Return sortable fields. Nulls come first, as in Spark."""
     return tuple((fields[name] is not None, fields[name] if fields[name] is not None else 0) for name in names)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A text of statements in a message."""
+    """Text of one or more statements in a message."""
 
     place: Place
     text: str
@@ -81,11 +81,11 @@ class Statement:
     table: str | None
     actions: tuple[Action, ...]
     said: Mapping[str, str | None] = field(default_factory=dict, compare=False)
-    """The columns of the message's event that say what the statement does."""
+    """Columns of the message's event that describe the statement."""
 
     @cached_property
     def identity(self) -> str:
-        """A text that the copies of a statement share: TiCDC sends one to each partition."""
+        """Text that all copies of a statement share. TiCDC sends a copy to each partition."""
         fields = self.place.fields
         if fields["commit_ts"] is not None:
             place = [fields["commit_ts"]]
@@ -97,17 +97,17 @@ class Statement:
 
     @property
     def tables(self) -> set[tuple[str, str]]:
-        """The tables that it changes."""
+        """Tables that the statement changes."""
         return {name for action in self.actions for name in self.tables_of(action)}
 
     def tables_of(self, action: Action) -> list[tuple[str, str]]:
-        """The tables that one of its actions changes, or that of the message."""
+        """Return the tables that an action names, or else the table of the message."""
         named = [self.full_name(name) for name in tables_of(action)]
         of_message = [(self.database or "", self.table)] if self.table else []
         return named or of_message
 
     def full_name(self, name: TableName) -> tuple[str, str]:
-        """The database and the name of a table in the statement."""
+        """Return the database and the name of a table in the statement."""
         return name.database or self.database or "", name.table
 
 
@@ -124,8 +124,8 @@ def completed(
     Args:
         statement: A statement.
         known: Returns the tables that are known.
-        of_other_case: Returns the tables that a name may mean on a server with `lower_case_table_names`, which logs
-            rows with names in lower case, and statements as they were written.
+        of_other_case: Returns the tables that a name may mean on a server with `lower_case_table_names`. Such a server
+            logs rows with lower-case names, and statements as they were written.
     """
     actions = [one for action in statement.actions for one in _completed(statement, action, known)]
     changing = [one for one in actions if not isinstance(one, CreateTable | DropColumn | NotFollowed)]
@@ -135,7 +135,7 @@ def completed(
 
 
 def _completed(statement: Statement, action: Action, known: Callable[[], Collection[tuple[str, str]]]) -> list[Action]:
-    if isinstance(action, DropDatabase):  # it names no table
+    if isinstance(action, DropDatabase):  # names no table
         dropped = [name for name in known() if name[0].lower() == action.database.lower()]
         exactly = sorted(name for name in dropped if name[0] == action.database)
         return [DropTable(TableName(*name)) for name in exactly] or _of_other_case(dropped)
@@ -155,14 +155,14 @@ def _of_other_case(names: Collection[tuple[str, str]]) -> list[Action]:
 
 
 def read_ddl(events: DataFrame) -> list[Statement]:
-    """The statements of a batch of events, oldest first."""
+    """Return the statements of a batch of events, oldest first."""
     rows = _with_place(events.filter(f"kind = '{DDL}'")).select("place", *_SAID, "op", "source.connector").collect()
     found = (read_statement(Place(row["place"].asDict()), _with_text(row.asDict())) for row in rows)
     return in_order(one for one in found if one is not None)
 
 
 def _with_text(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the text of a truncate that the message has as a change. The table's name has its schema."""
+    """Add the text of a truncate that the message has as a change. The table's name contains its schema."""
     if row["op"] != "truncate" or row["sql"] is not None:
         return row
     text = f"TRUNCATE TABLE `{row['table'].replace('`', '``')}`"
@@ -170,11 +170,11 @@ def _with_text(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
-    """Read the statement of an event; None if it is one of MySQL without a text, which repeats what a table is.
+    """Read the statement of an event. Return None for a statement of MySQL without text, which only repeats a schema.
 
     Args:
         place: The place of the event.
-        row: The columns of the event that say what the statement does.
+        row: Columns of the event that describe the statement.
     """
     said = {name: row[name] for name in ("sql", "table_changes", "schema", "database", "connector")}
     if has_schemas(row["schema"], row["database"], row["connector"]):
@@ -187,7 +187,7 @@ def read_statement(place: Place, row: Mapping[str, Any]) -> Statement | None:
 
 
 def _with_place(events: DataFrame) -> DataFrame:
-    """The events with the order value of their first change, as `Place` has it."""
+    """Add the order value of the first change to the events, in the form of `Place`."""
     from pyspark.sql import functions as f
 
     first = {"step": events["row"].cast("bigint") * 2, "label": f.lit(None).cast("string")}
@@ -198,10 +198,10 @@ def _with_place(events: DataFrame) -> DataFrame:
 
 
 def in_order(statements: Iterable[Statement]) -> list[Statement]:
-    """Statements in an order that depends on their places only.
+    """Return statements in an order that depends only on their places.
 
-    Those of a partition stay in the order of their offsets. Between partitions the next one is that with the least
-    commit time, place in the binlog or time, whichever all statements have.
+    Statements of a partition stay in the order of their offsets. Across partitions the least commit time comes first,
+    or the least place in the binlog, or the least time: the first of these that all statements have.
     """
     partitions: dict[Any, list[Statement]] = {}
     for one in sorted(statements, key=lambda one: _sortable(one.place.fields, "offset", "step")):
@@ -215,7 +215,7 @@ def in_order(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def _ranked(places: Sequence[Place]) -> Callable[[Place], Any]:
-    """A total order of places: their fields, those first that decide if all places have them."""
+    """Return the sort key of a total order of places. The most reliable field that all places have comes first."""
     first: tuple[str, ...] = ()
     if all(place.fields["commit_ts"] is not None for place in places):
         first = ("commit_ts",)

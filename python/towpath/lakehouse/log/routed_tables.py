@@ -1,4 +1,4 @@
-"""Leads the rows of a batch to the tables that have them now, through the statements of the log."""
+"""Routes the rows of a batch through the statements of the log to the tables that have them now."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def routed(
     """Return the tables that get the rows of a batch.
 
     Args:
-        found: The summary of the events by slice.
-        declarations: The declarations of the batch by hash.
-        timelines: The statements about each table.
-        declared: The columns that the messages of a table declare in lower case, if they declare any.
+        found: Summary of the events by slice.
+        declarations: Declarations of the batch by hash.
+        timelines: Statements about each table.
+        declared: Returns the lower-case columns that the messages of a table declare, if any.
     """
     groups: dict[tuple[Name, bool], list[tuple[_Lead, list[Row]]]] = {}
     for row in sorted(found, key=_bounds):
         for table in source_tables([row], declarations):
             lead = _lead(timelines[table.key], table.key, _bounds(row), partial(declared, table))
-            # Rows from before a primary key was added, or dropped, may have a target of another kind.
+            # Rows from before a primary key was added or dropped may belong to a target of another kind.
             has_key = any(one.key for one in table.declarations)
             of_table = groups.setdefault((table.key, has_key), [])
             same = next((at for at, (one, _) in enumerate(of_table) if one == lead), None)
@@ -47,23 +47,23 @@ def routed(
 
 
 class _Bounds(NamedTuple):
-    """Which statements about its table a row is after. Statements count from 1; 0 is before the first one."""
+    """Position of a row among the statements about its table. Statements count from 1; 0 precedes the first."""
 
     surely: int
-    """The last one that the row is after by more than times."""
+    """Last statement that the row is after by a stronger order than timestamps."""
     after: int
-    """The last one that the row is known to be after."""
+    """Last statement that the row is known to be after."""
     reached: int
-    """The last one that the row may be after."""
+    """Last statement that the row may be after."""
 
 
 def _bounds(row: Row) -> _Bounds:
-    """Read the slice of a group of rows."""
+    """Parse the slice of a group of rows."""
     return _Bounds(*map(int, row["slice"].split("/")[:3]))
 
 
 def _joined(tables: Iterable[SourceTable]) -> list[SourceTable]:
-    """Join the tables whose rows can be merged at once. The others come first: most of their rows are older."""
+    """Join the tables whose rows can be merged at once. Other tables come first: most of their rows are older."""
     found: list[SourceTable] = []
     parts: dict[object, list[SourceTable]] = {}
     for one in tables:
@@ -84,11 +84,11 @@ _UNORDERED = (
 
 @dataclass(frozen=True)
 class _Lead:
-    """Where rows belong, and why that is not sure."""
+    """Route of rows, and the reason for any doubt about it."""
 
     route: Route
     cuts: frozenset[int] = field(compare=False)
-    """Those at which the rows may have been written."""
+    """Cuts at which the rows may have been written."""
     doubt: str | None = None
 
     def of(self, name: Name, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
@@ -108,23 +108,23 @@ class _Lead:
 
 
 def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[], Set[str] | None]) -> _Lead:
-    """Return where rows of a table belong. Their place says it, or else the columns that their messages declare.
+    """Return the route of a table's rows. Their place decides it, or else the columns that their messages declare.
 
     Args:
-        timeline: The statements.
+        timeline: Statements about the table.
         name: The table.
-        bounds: Which statements about the table the rows are after.
-        declared: Returns the columns that the messages declare in lower case, if they declare any.
+        bounds: Position of the rows among these statements.
+        declared: Returns the lower-case columns that the messages declare, if any.
     """
     cuts = [0, *(at + 1 for at in timeline.about(name))]
     possible = cuts[bounds.after : bounds.reached + 1]
-    # Rows are of a time when there is a table.
+    # A row exists only while its table exists.
     possible = [cut for cut in possible if timeline.exists(name, cut) is not False] or possible[-1:]
     tables = {timeline.route(name, cut).table for cut in possible}
     last = timeline.route(name, possible[-1])
     if len(tables) > 1:
         return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _UNORDERED)
-    origin = timeline.origin(name, possible[-1])  # a dropped table of the name may have had the same columns
+    origin = timeline.origin(name, possible[-1])  # a dropped table of this name may have had the same columns
     of_table = [
         cut
         for cut in cuts[bounds.surely : bounds.reached + 1]

@@ -1,6 +1,6 @@
-"""The log: each statement that a query has read, once, in a table. It is written before any effect of a statement.
+"""The log: a table with each statement that a query has read, once. The log is written before a statement is followed.
 
-Without a place for it, the log is in the memory of the driver.
+Without a table the log is in the memory of the driver.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ _FOLLOWED = "followed "
 
 
 class Appended(NamedTuple):
-    """The statements of a batch that are followed."""
+    """Statements of a batch that have to be followed."""
 
     firsts: list[Statement]
-    """Those whose message is the first one that was read with the statement."""
+    """Statements whose message was read first among their copies."""
     late: list[Statement]
-    """New ones that are older than a statement of the log about the same table."""
+    """New statements that are older than a logged statement about the same table."""
 
 
 class StatementLog:
-    """The statements of a query."""
+    """Log of the statements of a query."""
 
     def __init__(self, table: str | None, in_tasks: TaskMerges) -> None:
-        """Know no statement.
+        """Start with no statements.
 
         Args:
-            table: Name or path of the table of the log; None: it is in memory only.
-            in_tasks: Which tables may be merged with delta-rs.
+            table: Name or path of the log's table. None keeps the log in memory.
+            in_tasks: Settings that say which tables delta-rs may merge.
         """
         self.table = table
         self._stored = LogTable(table, ("identity",), in_tasks) if table else None
@@ -70,17 +70,17 @@ class StatementLog:
         return self._about.keys()
 
     def in_memory(self, spark: SparkSession) -> StatementLog:
-        """Return a log with the same statements that writes no table."""
+        """Return a log in memory with the same statements."""
         self._read(spark)
         found = StatementLog(None, TaskMerges())
         found._add(self._entries.values())
         return found
 
     def append(self, spark: SparkSession, statements: Sequence[Statement]) -> Appended:
-        """Append statements that the log lacks. A copy of one, which TiCDC sends to each partition, is not appended."""
+        """Append statements that the log lacks. Skip copies, since TiCDC sends a statement to each partition."""
         self._read(spark)
         if any(isinstance(action, CreateTable) for one in statements for action in one.actions):
-            self._read_entries(spark)  # `rebuild` may have appended that the table was created
+            self._read_entries(spark)  # `rebuild` may have logged that the table was created
         new: dict[str, _Entry] = {}
         for one in statements:
             if one.identity not in self._entries:
@@ -88,13 +88,13 @@ class StatementLog:
         if new and self._stored:
             self._stored.append(spark, pa.Table.from_pylist([one.row for one in new.values()], _COLUMNS))
         self._add(new.values())
-        # If the batch of a first message failed, it is read again before any other batch.
+        # If the batch of a first message failed, Spark repeats it before any other batch.
         left = [one for one in statements if one.identity not in self._followed]
         firsts = [one for one in left if one.place == self._entries[one.identity].place]
         return Appended(firsts, [one.statement for one in new.values() if self._is_late(one, new)])
 
     def add_followed(self, spark: SparkSession, identities: Sequence[str]) -> None:
-        """Append that statements, or effects of them, were followed: not again if their batch is read again."""
+        """Record that statements, or effects of them, were followed, so that a repeated batch does not follow them."""
         new = [one for one in identities if one not in self._followed]
         if new and self._stored:
             rows = [{"identity": f"{_FOLLOWED}{one}"} for one in new]
@@ -102,11 +102,11 @@ class StatementLog:
         self._followed.update(new)
 
     def has_followed(self, identity: str) -> bool:
-        """Whether a statement, or an effect of one, was followed."""
+        """Return whether a statement, or an effect of one, was followed."""
         return identity in self._followed
 
     def add_created(self, spark: SparkSession, name: Name) -> None:
-        """Append that a table is there again which was dropped, or renamed, in the last statement about it."""
+        """Record that a table exists again, if the last statement about it dropped or renamed it."""
         timeline = self.timeline(spark, name)
         gone_at = timeline.ended(name, len(timeline.steps))
         if gone_at is None or timeline.exists(name, len(timeline.steps)) is not False:
@@ -142,22 +142,22 @@ class StatementLog:
         return identities, names
 
     def _is_late(self, new: _Entry, others: Mapping[str, _Entry]) -> bool:
-        """Whether an earlier batch had a later statement about a table of this one."""
+        """Return whether an earlier batch had a later statement about one of the same tables."""
         known = {one for name in new.tables for one in self._about[name]} - others.keys()
         return any(self._entries[one].place.is_newer(new.place) for one in known)
 
     def read_new(self, spark: SparkSession) -> list[Statement]:
-        """Read what other queries have written since the log was read. Returns it."""
+        """Read and return the statements that other queries have written since the last read."""
         return [one.statement for one in self._read_entries(spark)]
 
     def _read(self, spark: SparkSession) -> None:
-        """Read what earlier runs have written, once. Its texts are not read yet."""
+        """Read the entries of earlier runs, once. Parse their texts later."""
         if not self._is_read:
             self._read_entries(spark)
-            self._is_read = True  # not before: a failed read is tried again
+            self._is_read = True  # set last, so that a failed read is repeated
 
     def _read_entries(self, spark: SparkSession) -> list[_Entry]:
-        """Read the entries that are not known yet."""
+        """Read and return the new entries."""
         rows = {row["identity"]: row for row in self._stored.rows(spark, _TEXTS)} if self._stored else {}
         marks = {one for one in rows if one.startswith(_FOLLOWED)}
         self._followed |= {one.removeprefix(_FOLLOWED) for one in marks}
@@ -175,7 +175,7 @@ class StatementLog:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A row of the log. Its text is read when a table of it is asked for."""
+    """Row of the log. Its text is parsed on first use."""
 
     row: Mapping[str, Any]
 
@@ -209,7 +209,7 @@ class _Entry:
     @cached_property
     def statement(self) -> Statement:
         found = read_statement(self.place, self.row)
-        if found is None:  # the log has statements with a text or changes only
+        if found is None:  # each logged statement has a text or changes
             raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
         named = found.tables
 

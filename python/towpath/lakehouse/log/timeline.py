@@ -1,9 +1,8 @@
-"""The tables of a log of statements: where rows belong now, and with which columns.
+"""The tables of a log of statements: the current place of rows, and their columns.
 
-A *cut* is a position among the actions of statements: a row at cut 3 was written after the first three and before the
-fourth. A
-`Route` leads a row from its cut through all later statements. Nothing depends on when a statement or a row arrived.
-Everything here is a pure function of the log.
+A *cut* is a position among the actions of statements: a row at cut 3 was written after the first three actions and
+before the fourth. A `Route` leads a row from its cut through all later statements. Everything here is a pure function
+of the log: it does not depend on when a statement or a row arrived.
 """
 
 from __future__ import annotations
@@ -30,25 +29,25 @@ from towpath.lakehouse.statements import (
 )
 
 Name = tuple[str, str]
-"""The database and the name of a table."""
+"""Database and name of a table."""
 
 
 @dataclass
 class Columns:
-    """The columns of a row after some statements. MySQL ignores the case of their names."""
+    """Columns of a row after some statements. MySQL ignores the case of their names."""
 
     names: dict[str, str | None] = field(default_factory=dict)
     """Current names by the lower-case names in the row; None if the column was dropped."""
     added: dict[str, Column] = field(default_factory=dict)
-    """The columns that the row lacks, by their lower-case names."""
+    """Columns that the row lacks, by their lower-case names."""
     types: dict[str, Column] = field(default_factory=dict)
-    """The columns of the row that statements gave another type, by their current lower-case names."""
+    """Columns of the row whose type statements changed, by their current lower-case names."""
 
     def follow(self, action: Action) -> None:
-        """Follow a change of columns."""
+        """Apply a change of columns."""
         match action:
             case AddColumn(column=column):
-                self.added.setdefault(column.name.lower(), column)  # a second one was sent again
+                self.added.setdefault(column.name.lower(), column)  # the source may send it twice
             case DropColumn(name=name):
                 self._drop(name.lower())
             case RenameColumn(old=old, new=new):
@@ -60,7 +59,7 @@ class Columns:
                 pass
 
     def now(self, name: str) -> str | None:
-        """Return the current name of a column of the row; None if it was dropped."""
+        """Return the current name of a column of the row; None if the column was dropped."""
         return self.names.get(name.lower(), name)
 
     def _drop(self, lower: str) -> None:
@@ -77,52 +76,52 @@ class Columns:
             self.names[origin] = new
 
     def origin(self, name: str) -> str | None:
-        """Return the lower-case name in the row of a current column; None if the row lacks it."""
+        """Return the lower-case name that a current column has in the row; None if the row lacks the column."""
         lower = name.lower()
         found = (origin for origin, current in self.names.items() if current and current.lower() == lower)
         return next(found, None if lower in self.names or lower in self.added else lower)
 
     def origins(self, name: str) -> set[str]:
-        """Return the lower-case names that a column of the target may have in the row; a dropped one keeps its own."""
+        """Return the lower-case names that a target's column may have in the row. A dropped column keeps its name."""
         lower = name.lower()
         found = {origin for origin, current in self.names.items() if current and current.lower() == lower}
         return found | ({lower} if self.names.get(lower) is None else set())
 
 
 class Identity(NamedTuple):
-    """What a column has been since its table was created, or since it was added."""
+    """Former names of a column since its table was created, or since the column was added."""
 
     names: list[tuple[Name, str]]
-    """The names of the table and of the column in lower case, the newest first."""
+    """Names of the table and of the column in lower case, the newest first."""
     cut: int
-    """The cut before the oldest action on them."""
+    """Cut before the oldest action on them."""
     is_added: bool
-    """Whether ADD COLUMN or CREATE TABLE says that there is such a column."""
+    """Whether ADD COLUMN or CREATE TABLE created the column."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """What the statements after a cut make of the rows of a table."""
+    """Effect of the statements after a cut on the rows of a table."""
 
     table: Name | None
-    """The table that has the rows now, or that had them when it was dropped; None if they are gone."""
+    """Table that has the rows now, or had them when it was dropped; None if the rows are gone."""
     columns: Columns = field(default_factory=Columns)
     dropped: Statement | None = field(default=None, compare=False)
-    """The statement that dropped the table."""
+    """Statement that dropped the table."""
     is_put_away: bool = False
-    """Whether another table got the name in the statement that took it from this one, as in a migration."""
+    """Whether another table took the name in the statement that renamed this table, as in a migration."""
     unknown: str | None = None
-    """Why the statements do not say what became of the rows."""
+    """Why the statements do not determine the fate of the rows."""
 
 
 class Timeline:
-    """The actions of statements in the source's order."""
+    """Actions of statements in the source's order."""
 
     def __init__(self, statements: Iterable[Statement] = ()) -> None:
-        """Read the statements.
+        """Index the actions of statements.
 
         Args:
-            statements: The statements, oldest first, each once.
+            statements: Statements, oldest first, each once.
         """
         self.steps = [(statement, action) for statement in statements for action in statement.actions]
         self._routes: dict[tuple[Name, int], Route] = {}
@@ -145,17 +144,17 @@ class Timeline:
         return next(found, len(self.steps))
 
     def route(self, name: Name, cut: int) -> Route:
-        """Return what became of the rows that a table had at a cut."""
+        """Return the route of the rows that a table had at a cut."""
         if (name, cut) not in self._routes:
             self._routes[name, cut] = self._route(name, cut, len(self.steps))
         return self._routes[name, cut]
 
     def columns(self, name: Name, cut: int) -> Columns:
-        """Return what the actions since its creation made of the columns of a table at a cut."""
+        """Return the columns of a table at a cut, with the effects of all actions since its creation."""
         return self._route(*self.origin(name, cut), cut).columns
 
     def origin(self, name: Name, cut: int) -> tuple[Name, int]:
-        """Return the first name of the table of a cut, and the first cut of the table there."""
+        """Return the first name of the table at a cut, and the table's first cut."""
         *_, first = self.lineage(name, cut)
         return first
 
@@ -173,9 +172,9 @@ class Timeline:
         return Route(name, columns, dropped, is_put_away, unknown)
 
     def _later(self, name: Name, cut: int, end: int) -> Iterator[tuple[int, Name, Name | None]]:
-        """Yield the actions between two cuts on the rows that a table had at the first one.
+        """Yield the actions between two cuts on the rows that a table had at the first cut.
 
-        Each with the name of the table before it, and after it; None: the rows are gone.
+        Each action comes with the table's name before and after it. The name after it is None if the rows are gone.
         """
         at, is_dropped = self._next(name, cut), False
         while at is not None and at < end:
@@ -188,9 +187,9 @@ class Timeline:
             name, at = now, self._next(now, at + 1)
 
     def _earlier(self, name: Name, cut: int) -> Iterator[tuple[int, Name, Name | None]]:
-        """Yield the actions on the table of a cut before it, the newest first.
+        """Yield the actions before a cut on the table at the cut, newest first.
 
-        Each with the name of the table after it, and before it; None: there was no table.
+        Each action comes with the table's name after and before it. The name before it is None if the table is new.
         """
         at = self._previous(name, cut)
         while at is not None:
@@ -206,12 +205,12 @@ class Timeline:
             name, at = former, self._previous(former, at)
 
     def may_have(self, name: Name, cut: int, columns: Set[str]) -> bool:
-        """Return whether a table may have had exactly these columns at a cut: the actions before and after it fit.
+        """Return whether a table may have had exactly these columns at a cut: earlier and later actions fit them.
 
         Args:
             name: The table.
             cut: The cut.
-            columns: Their names in lower case.
+            columns: Lower-case names of the columns.
         """
         return self._fit_later(name, cut, set(columns)) and self._fit_earlier(name, cut, set(columns))
 
@@ -236,12 +235,12 @@ class Timeline:
             if (taken & columns) - given or given - columns:
                 return False
             if isinstance(action, DropColumn) or (isinstance(action, AddColumn) and action.if_not_exists):
-                break  # it may have had the column, or not
+                break  # the table may have had the column
             columns = columns - given | taken
         return True
 
     def exists(self, name: Name, cut: int) -> bool | None:
-        """Return whether there is a table of a name at a cut; None if the actions do not say."""
+        """Return whether a table of a name exists at a cut; None if the actions do not tell."""
         if (at := self._previous(name, cut)) is not None:
             return not self._ends(at, name)
         if (at := self._next(name, cut)) is None:
@@ -252,20 +251,20 @@ class Timeline:
         return False if is_created or is_given else None
 
     def ended(self, name: Name, cut: int) -> Place | None:
-        """Return the place of the last action before a cut that dropped a table, or gave it another name."""
+        """Return the place of the last action before a cut that dropped or renamed a table."""
         about = self.about(name)
         found = (at for at in reversed(about[: bisect_left(about, cut)]) if self._ends(at, name))
         return next((self.steps[at][0].place for at in found), None)
 
     def _ends(self, at: int, name: Name) -> bool:
-        """Whether no table has a name after an action on it."""
+        """Return whether no table has a name after an action on it."""
         statement, action = self.steps[at]
         if isinstance(action, RenameTable):
             return _former(statement, action, name) is None
         return isinstance(action, DropTable)
 
     def lineage(self, name: Name, cut: int) -> Iterator[tuple[Name, int]]:
-        """Yield the names that a table of a cut had, the newest first, each with the first cut of the table there."""
+        """Yield the names of the table at a cut, newest first, each with the table's first cut under the name."""
         former: Name | None = name
         for at, now, former in self._earlier(name, cut):
             if former != now:
@@ -292,14 +291,14 @@ class Timeline:
         return Identity(names, cut, is_added)
 
     def put_away_from(self, name: Name) -> Name | None:
-        """Return the former name of a table that another table got in the same statement; None if there is none."""
+        """Return the former name of a table whose name another table took in the same statement, or None."""
         for (_, begin), (former, _) in pairwise(self.lineage(name, len(self.steps))):
             if not self._ends(begin - 1, former):
                 return former
         return None
 
     def ever_added(self, name: Name, cut: int) -> set[str]:
-        """Return the lower-case names of the columns that tables of a name got before a cut."""
+        """Return the lower-case names of all columns that tables of a name gained before a cut."""
         actions = (self.steps[at][1] for at in self.about(name) if at < cut)
         return {one.column.name.lower() for one in actions if isinstance(one, AddColumn)}
 
@@ -323,9 +322,9 @@ class Timeline:
 
 
 def _exchanged(action: Action) -> tuple[set[str], set[str]]:
-    """Return the lower-case names of columns that a table has before an action and not after it, and the reverse.
+    """Return two sets of lower-case column names: present only before an action, and present only after it.
 
-    A column that the action changes in place is among both.
+    A column that the action changes in place is in both sets.
     """
     match action:
         case AddColumn(column=column):
@@ -341,7 +340,7 @@ def _exchanged(action: Action) -> tuple[set[str], set[str]]:
 
 
 def _moved(statement: Statement, action: Action, name: Name, *, is_dropped: bool = False) -> Name | None:
-    """Return the name of a table's rows after an action; None if they are gone."""
+    """Return the name of a table's rows after an action; None if the rows are gone."""
     if isinstance(action, TruncateTable):
         return None
     if isinstance(action, CreateTable):
@@ -352,11 +351,11 @@ def _moved(statement: Statement, action: Action, name: Name, *, is_dropped: bool
         if name == statement.full_name(old) and not is_dropped:
             name = statement.full_name(new)
         elif name == statement.full_name(new):
-            return None  # an earlier statement dropped or renamed the table that had the name
+            return None  # an earlier statement dropped or renamed the table of this name
     return name
 
 
 def _former(statement: Statement, action: RenameTable, name: Name) -> Name | None:
-    """Return the name before RENAME TABLE of the table that has a name after it; None if there was none."""
+    """Return the name that a table had before RENAME TABLE; None if no table got this name."""
     found = [one for one in statement.tables_of(action) if _moved(statement, action, one) == name]
     return found[0] if found else None
