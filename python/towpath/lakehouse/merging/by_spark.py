@@ -1,4 +1,4 @@
-"""Applies the changes of tables with Spark's statements. A table whose changes cannot be applied stops no other one."""
+"""Applies the changes of tables with Spark's statements. The failure of one table does not stop other tables."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 _MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
-"""The largest changes and the largest target of a small job."""
+"""Largest changes, and largest target, of a small job."""
 
 _MOST_REASON = 10 * SHOWN
-"""Characters of the text of an error, which may have many names of columns."""
+"""Maximum length of an error text in characters. A text may contain many names of columns."""
 
 _MOST_IN_BLOCKS = 256 << 20
-"""The largest messages whose blocks a task reads at once: Arrow has at most 2 GiB in a column of a record batch."""
+"""Maximum bytes of messages whose blocks a task reads at once: a column of an Arrow batch holds at most 2 GiB."""
 
 _UNCONVERTED = (
     "rows from before the columns {columns} got another type were read after the statement: the source may have "
@@ -76,7 +76,7 @@ _UNCONVERTED = (
 
 @dataclass(frozen=True)
 class BySpark:
-    """Applies tables of a batch with Spark's statements."""
+    """Merge of a batch's tables with Spark's statements."""
 
     known: KnownTargets
     learned: LearnedTables
@@ -84,18 +84,18 @@ class BySpark:
     messages: BatchMessages
     batch_id: int
     watermarks: Watermarks | None
-    """Those of TiCDC, if there are any."""
+    """TiCDC's watermarks, if there are any."""
     late: Mapping[tuple[str | None, str], int]
-    """How many changes of each table are older than a watermark before them."""
+    """Number of changes of each table that are older than an earlier watermark."""
     jobs: str = SMALL
-    """The kind of the jobs of the tables."""
+    """Kind of the tables' jobs."""
 
     @property
     def _spark(self) -> SparkSession:
         return self.events.frame.sparkSession
 
     def merge(self, tables: Sequence[SourceTable]) -> list[TableResult]:
-        """Apply tables at the same time, those with jobs of one kind after those with another one."""
+        """Apply tables in parallel, grouped by the kind of their jobs."""
         spark, parallelism, results = self._spark, self.known.options.parallelism, list[TableResult]()
         kinds = dict(zip(tables, in_parallel(spark, self._kind, tables, parallelism), strict=True))
         for kind in KINDS:
@@ -105,35 +105,35 @@ class BySpark:
         return results
 
     def _kind(self, table: SourceTable) -> str:
-        """The kind of a table's jobs."""
+        """Return the kind of a table's jobs."""
         try:
             target = self.known.target(table)
             size = self.known.applier(target).writer.size(self._spark) if target else 0
-        except Exception:  # it is raised again where the table is applied
+        except Exception:  # the error is raised again when the table is applied
             return SMALL
         if size is None:
             return UNKNOWN_SIZE
         if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
             return SMALL
-        # A file that mostly consists of changed rows is rewritten sooner than they are marked, and does not pile up.
+        # Rewriting a file that mostly consists of changed rows is faster than marking them, and leaves no marks behind.
         return REWRITING if size <= table.size else MARKING
 
     def _one_by_one(self, tables: Sequence[SourceTable]) -> list[TableResult]:
         return [result for one in tables for result in self._guarded(one)]
 
     def _guarded(self, table: SourceTable) -> Sequence[TableResult]:
-        """Apply a table's changes, or put them aside. An error is returned, so that the other tables go on."""
+        """Apply a table's changes, or quarantine them. Return an error instead of raising it, so other tables go on."""
         target: str | None = None
         try:
             target = self.known.target(table)
-            # A worker or a store can fail for a moment, and the table would wait for `reprocess`.
+            # A worker or a store can fail briefly. Without a retry the table would wait for `reprocess`.
             return with_retries(partial(self._once, table, target), may_pass, attempts=2)
-        except Exception as error:  # whatever it is, it must not stop the other tables
+        except Exception as error:  # no error may stop the other tables
             if self.known.options.on_table_error == "fail" or self.known.quarantine is None or is_interruption(error):
                 return [error]
             try:
                 return [self._quarantined(table, target, self.known.quarantine, error)]
-            except Exception as second:  # then the batch has to be read again
+            except Exception as second:  # the batch has to be read again
                 return [second]
 
     def _once(self, table: SourceTable, target: str | None) -> Sequence[TableResult]:
@@ -149,10 +149,10 @@ class BySpark:
         return TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
 
     def _applied(self, table: SourceTable, target: str) -> list[TableStatus]:
-        """Apply a table's changes. Returns its state, and the states that were written before."""
+        """Apply a table's changes. Return its state, and the states that were written ahead."""
         writer, said = self.known.applier(target).writer, self._incomplete(table, target)
         if table.is_put_away and writer.table.schema(self._spark) is None:
-            return said  # the rows of a table that a migration puts away are not kept
+            return said  # rows of a table that a migration puts away are not kept
         self.known.sources.add(table.key)
         applied, doubts = self._apply(table, target)
         is_there = writer.table.schema(self._spark) is not None
@@ -166,7 +166,7 @@ class BySpark:
         return [*said, status, *doubts]
 
     def _incomplete(self, table: SourceTable, target: str) -> list[TableStatus]:
-        """The states of tables whose target will be created without all rows, which are written before that."""
+        """Write and return the states of tables whose new target will lack rows."""
         reason = self.known.why_incomplete(self._spark, table, target)
         if reason is None:
             return []
@@ -180,7 +180,7 @@ class BySpark:
         return found
 
     def _apply(self, table: SourceTable, target: str) -> tuple[Applied, list[TableStatus]]:
-        """Apply a table's changes. Returns also its state if that is in doubt."""
+        """Apply a table's changes. Return also its states if they are in doubt."""
         spark, apply = self._spark, self.known.applier(target)
         existing = apply.writer.table.schema(spark)
         columns = TableColumns(spark, self.known, table, target)
@@ -229,7 +229,7 @@ class BySpark:
                 self._appended(_held(frame, held), name, keys, history)
 
     def _appended(self, changes: DataFrame, name: Name, keys: list[str], history: str) -> Applied:
-        """Append changes to a history. One that is new also gets what emptied its table before."""
+        """Append changes to a history. A new history also gets earlier statements that emptied its table."""
         is_new = schema_of(self._spark, history) is None
         applied = append_changes(changes, keys, history, self.known.settings(name, keys), self.batch_id)
         if is_new:
@@ -237,7 +237,7 @@ class BySpark:
         return applied
 
     def _create_truncated(self, table: SourceTable, target: str) -> None:
-        """Create the target of a table whose rows a truncate deleted, if that is the last statement about it."""
+        """Create the target of a table whose rows a truncate deleted, if this is the last statement about it."""
         timeline = self.known.log.timeline(self._spark, table.key)
         if not isinstance(timeline.steps[timeline.about(table.key)[-1]][1], TruncateTable):
             return
@@ -246,7 +246,7 @@ class BySpark:
         apply.writer.prepare_for(columns.rules.masked(no_changes(self._spark, columns.schema)))
 
     def _doubts(self, changes: DataFrame, table: SourceTable, target: str, columns: TableColumns) -> list[TableStatus]:
-        """The state of a table with rows of which the log does not say what the source made of them."""
+        """Return the states of a table if the log does not determine the fate of some rows."""
         reasons = [table.doubt]
         unknown = (one for one in columns.added if one.unknown)
         reasons += [f"the values of the column {one.name} in old rows are not known: {one.unknown}" for one in unknown]
@@ -257,11 +257,11 @@ class BySpark:
         return self._written([(table.database, table.name)], target, reason) if reason else []
 
     def _mark_rows(self, target: str) -> None:
-        """Let merges of a large target mark rows as deleted, instead of rewriting its files."""
+        """Let merges of a large target mark rows as deleted instead of rewriting files."""
         known = self.known.table(target)
         properties = known.properties(self._spark)
         missing = dict(format_of(self._spark, target).of_new_tables.items() - properties.items())
-        if missing and missing.keys().isdisjoint(properties):  # the user has chosen nothing
+        if missing and missing.keys().isdisjoint(properties):  # the user has set none of them
             known.set_properties(self._spark, missing)
 
     def _changes(self, table: SourceTable, columns: TableColumns, readers: Readers) -> Changes:
@@ -275,12 +275,12 @@ class BySpark:
         return Changes(columns.rules.masked(frame), [], kinds, self.jobs, table.tasks, decoded)
 
     def _frame(self, messages: Messages, readers: Readers) -> DataFrame:
-        """The changes of a table, but those that are older than watermarks."""
+        """Return the changes of a table without those older than watermarks."""
         frame = messages.changes(readers)
         return self.watermarks.without_late(frame, is_small=self.jobs == SMALL) if self.watermarks else frame
 
     def _read(self, table: SourceTable, readers: Readers) -> tuple[Messages, Readers]:
-        """The messages of a table with their readers, or the blocks that the same decoder has made of them."""
+        """Return the messages of a table with their readers, or the blocks that the same decoder made from them."""
         part, reader = readers[0]  # a table with blocks has one part
         if self.learned.made_blocks(part, reader) and part.size <= _MOST_IN_BLOCKS:
             return self.messages(), [(part, BlockReader(reader.schema))]
@@ -288,14 +288,14 @@ class BySpark:
 
 
 def _held(frame: DataFrame, held: ExitStack) -> DataFrame:
-    """A frame that is needed again."""
+    """Hold a frame that is used again."""
     frame = frame.persist()
     held.callback(frame.unpersist)
     return frame
 
 
 def _renamed(table: SourceTable) -> list[TableStatus]:
-    """The states of the former names of a table that has a name now which is not replicated."""
+    """Return the states of the former names of a table whose current name is not replicated."""
     formers = dict.fromkeys(one.former for one in table.parts or (table,) if one.former)
     reason = f"the table was renamed to {'.'.join(table.key)}"
     return [TableStatus(*one, None, RENAMED, reason) for one in formers]

@@ -1,4 +1,4 @@
-"""Merges the changes of tables in tasks of Spark, those that may be merged so. The driver prepares their targets."""
+"""Merges tables in tasks of Spark, as far as tasks may merge them. The driver prepares the targets."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 _MOST_ROWS, _MOST_BYTES = 1_000_000, 256 << 20
-"""The largest changes of a table in a batch that a task holds."""
+"""Largest changes of a table in a batch that a task holds."""
 
 
 @dataclass(frozen=True)
 class ByTasks:
-    """Merges tables in tasks."""
+    """Merge of tables in tasks."""
 
     known: KnownTargets
     learned: LearnedTables
@@ -41,9 +41,9 @@ class ByTasks:
     def merge(
         self, batch: BatchEvents, tables: list[SourceTable], batch_id: int
     ) -> tuple[list[TableResult], list[SourceTable]]:
-        """Merge those tables that may be merged in tasks. Returns also the others, which are left to Spark."""
+        """Merge the tables that tasks may merge. Return the results, and the other tables for Spark."""
         spark, groups = batch.frame.sparkSession, self.known.by_target(tables)
-        # Plans on the driver cost more than these jobs.
+        # Planning these jobs on the driver costs more than running them.
         with session_settings(spark, settings_for(spark, SMALL)):
             prepared = in_parallel(spark, partial(self._owned, spark), groups, self.known.options.parallelism)
             owned = dict(chain.from_iterable(prepared))
@@ -57,11 +57,11 @@ class ByTasks:
     def _merged(
         self, batch: BatchEvents, owned: Mapping[SourceTable, OwnedTable], others: Sequence[SourceTable]
     ) -> dict[SourceTable, Row]:
-        """Return what the tasks say of the tables that they have merged."""
+        """Return the results of the merged tables."""
         events, in_tasks = self._decoded(batch, owned)
         try:
             found = merge_in_tasks(events.filter(~any_of(others)) if others else events, in_tasks)
-        except Exception as error:  # one table may have ended the workers: it must not stop the others
+        except Exception as error:  # one table may have killed the workers: it must not stop the others
             if is_interruption(error):
                 raise
             for table in owned:
@@ -79,23 +79,23 @@ class ByTasks:
         target = self.known.target(table) or ""
         counts = {name: result[name] for name in (ROW, DELETE, OLD, REJECTED) if result[name]}
         applied = Applied(counts, result.event_time, result.place, seconds=result.seconds)
-        if result.properties is not None:  # there were changes
+        if result.properties is not None:  # the task had changes
             self.known.was_merged(target, result.properties)
         try:
             self.known.applier(target).finish(spark, result, batch_id, self.known.origin(table, target))
-        except Exception as error:  # the task has merged the changes: only this is left undone
+        except Exception as error:  # the task has merged the changes: only this step failed
             return error
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, counts, applied.seconds)
         return TableStatus.of(table.database, table.name, target, applied)
 
     def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable]]:
-        """The tables of a target for tasks, after it was created or made to fit. Those left to Spark are not there."""
+        """Return the tables that tasks may merge. Create their target, or alter it to fit."""
         found: list[tuple[SourceTable, OwnedTable]] = []
         for table in tables:
             try:
                 if one := self._prepared(spark, table):
                     found.append((table, one))
-            except Exception as error:  # Spark's way raises it again, if it is the table's fault
+            except Exception as error:  # Spark's way raises it again if the table causes it
                 _log.info("%s: left to Spark: %s", table.full_name, printable(str(error)))
         return found
 
@@ -106,14 +106,14 @@ class ByTasks:
         is_new = apply.writer.table.schema(spark) is None
         if not in_tasks.may(spark, target, exists=not is_new):
             return None
-        if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way says so
+        if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way writes the reason
             return None
         columns = TableColumns(spark, self.known, table, target)
         if needs_spark(spark, self.known, table, target, columns):
             return None
         timeline = self.known.log.timeline(spark, table.key)
         schema, keys = columns.schema, columns.key
-        # Rows from before a statement may have columns that the target must not get.
+        # Rows that are older than a statement may have columns that the target must not get.
         may_be_older = bool(timeline.about(table.key)) and not table.slices
         if not keys or (may_be_older and columns.new):
             return None
@@ -123,7 +123,7 @@ class ByTasks:
         order = apply.writer.prepare(spark, schema)
         if not in_tasks.may(spark, target):
             return None
-        if is_path(target):  # a task creates them
+        if is_path(target):  # a task creates the tombstones
             tombstones = companion(in_tasks.location(spark, target), "tombstones")
         else:
             apply.tombstones.prepare(spark, schema, keys)
@@ -144,7 +144,7 @@ class ByTasks:
     def _decoded(
         self, batch: BatchEvents, owned: Mapping[SourceTable, OwnedTable]
     ) -> tuple[DataFrame, Mapping[SourceTable, OwnedTable]]:
-        """The events for tasks, and what the tasks decode: blocks, unless a table has other columns by now."""
+        """Return the events for tasks, and their tables: blocks, unless the columns of a table have changed."""
         in_blocks = {table: one for table, one in owned.items() if table.in_blocks}
         readers = [(table, reader) for table, one in in_blocks.items() for reader in one.readers.values()]
         if not all(self.learned.made_blocks(table, reader) for table, reader in readers):
@@ -159,7 +159,7 @@ def _of_blocks(table: OwnedTable) -> OwnedTable:
 def needs_spark(
     spark: SparkSession, known: KnownTargets, table: SourceTable, target: str, columns: TableColumns
 ) -> bool:
-    """Whether only Spark can apply the changes of a table to its target."""
+    """Return whether only Spark can apply the changes of a table to its target."""
     return (
         table.rows > _MOST_ROWS
         or table.size > _MOST_BYTES

@@ -1,4 +1,4 @@
-"""Opens Delta tables with delta-rs, refuses those that it might not write as Spark does, and repeats lost commits."""
+"""Opens Delta tables with delta-rs, refuses tables that it might write differently from Spark, and retries commits."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 _FEATURES = frozenset(["appendOnly", "invariants", "timestampNtz", "columnMapping", "deletionVectors"])
-"""Those features of Delta with which merges of delta-rs were compared with Spark's."""
+"""Delta features with which merges of delta-rs and of Spark were compared."""
 
 _OFF = ("delta.appendOnly", "delta.enableChangeDataFeed", "delta.enableRowTracking", "delta.enableInCommitTimestamps")
-"""Properties of a table for which a writer has to do more."""
+"""Table properties that require more of a writer."""
 
 _ATTEMPTS = 12
 
 _EXACT_DIGITS = 15
-"""How many digits of a decimal the statistics of delta-rs have right, as it computes them with floats."""
+"""Number of a decimal's digits that are exact in delta-rs' statistics. delta-rs computes them with floats."""
 
 
 class RefusedError(Exception):
-    """The table has to be merged by Spark, for the reason that is the text."""
+    """Spark has to merge the table. The text is the reason."""
 
     is_lasting = True
 
 
 class BatchRefusedError(RefusedError):
-    """This batch of the table has to be merged by Spark."""
+    """Spark has to merge this batch of the table."""
 
     is_lasting = False
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest target that a task merges: its memory grows with the rows, by some 200 bytes for each."""
+    """Largest target that a task merges. Its memory grows by about 200 bytes with each row."""
 
     rows: int = 4_000_000
     size: int = 256 << 20
-    """Bytes of the files."""
+    """Size of the files in bytes."""
 
 
 LIMITS = Limits()
 
 
 def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
-    """Open the table in a local folder or at a URI; None if there is none."""
+    """Open the table in a local folder or at a URI. Return None if it does not exist."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
@@ -68,10 +68,10 @@ def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTab
 
 
 def opened(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Limits) -> DeltaTable:
-    """Open a table that delta-rs writes as Spark does; `id` is that in its metadata, if Spark says it.
+    """Open a table that delta-rs writes like Spark. `id` is the expected id in its metadata, if Spark knows it.
 
     Raises:
-        RefusedError: There is none, or Spark has to write it.
+        RefusedError: The table does not exist, or Spark has to write it.
     """
     found = open_if_exists(location, storage)
     if found is None:
@@ -83,7 +83,7 @@ def opened(location: str, storage: Mapping[str, str] | None, id: str | None, lim
 
 
 def _check(target: DeltaTable, limits: Limits) -> None:
-    """Refuse a table that delta-rs might not write as Spark does, or that is too large."""
+    """Refuse a table that is too large, or that delta-rs might write differently from Spark."""
     protocol, settings = target.protocol(), target.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     if unknown := sorted(features - _FEATURES):
@@ -99,23 +99,23 @@ def _check(target: DeltaTable, limits: Limits) -> None:
 
 
 def is_mapped(table: DeltaTable) -> bool:
-    """Whether a table has column mapping."""
+    """Return whether a table has column mapping."""
     return table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
 
 
 def names_in(target: DeltaTable, wanted: Iterable[str]) -> list[str]:
-    """The names of columns as the target has them."""
+    """Return the names of columns in the target's spelling."""
     known = {one.name.lower(): one.name for one in target.schema().fields}
     return [known[name.lower()] for name in wanted]
 
 
 def quoted(name: str) -> str:
-    """A name in an expression."""
+    """Quote a name for an expression."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a table in parts: expressions under names."""
+    """Yield the values of expressions over a table's rows, in parts. Keys are the names of the result."""
     from deltalake import QueryBuilder
 
     listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
@@ -123,16 +123,16 @@ def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordB
 
 
 def next_version() -> CommitProperties:
-    """A commit of the version after the one that was read, or none: delta-rs would repeat some by rules of its own."""
+    """Return properties that commit only the next version. delta-rs would otherwise retry some commits by itself."""
     from deltalake import CommitProperties
 
     return CommitProperties(max_commit_retries=0)
 
 
 def begun_merge(target: DeltaTable, source: pa.Table, same: str) -> TableMerger:
-    """Begin a MERGE of rows `s` into a table `t`, whose commit is the next version or none.
+    """Begin a MERGE of rows `s` into a table `t` that commits only the next version.
 
-    `same` says in delta-rs' SQL whether rows `t` and `s` are the same.
+    `same` is the condition in delta-rs' SQL that matches rows `t` and `s`.
     """
     return target.merge(
         source,
@@ -145,7 +145,7 @@ def begun_merge(target: DeltaTable, source: pa.Table, same: str) -> TableMerger:
 
 
 def without_wrong_statistics(target: DeltaTable) -> WriterProperties | None:
-    """How files are written whose statistics let no reader skip rows that it asks for. None: as always."""
+    """Return properties without statistics that would make readers skip matching rows. None means the defaults."""
     from deltalake import ColumnProperties, WriterProperties
 
     unknown = ColumnProperties(statistics_enabled="NONE")
@@ -162,10 +162,10 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
 def retried(attempt: Callable[[], _Result]) -> _Result:
-    """Try again, from reading the target on, while other writers commit.
+    """Retry an attempt, beginning with reading the target, while other writers commit first.
 
     Raises:
-        BatchRefusedError: They were always faster.
+        BatchRefusedError: Other writers committed first each time.
     """
     for number in range(_ATTEMPTS):
         try:
@@ -178,5 +178,5 @@ def retried(attempt: Callable[[], _Result]) -> _Result:
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether another writer has made the version that this one was about to make."""
+    """Return whether another writer has committed the version that this writer tried to commit."""
     return type(error).__name__ == "CommitFailedError" and "Failed to commit transaction" in str(error)

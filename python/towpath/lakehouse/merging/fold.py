@@ -1,6 +1,6 @@
-"""The newest change of each key in a batch: what is left if the changes are applied one by one as they arrived.
+"""The newest change of each key in a batch: the result of applying the changes one by one as they arrived.
 
-A worker folds all changes of its keys, with the rules of `rust/order`.
+A worker folds all changes of its keys by the rules of `rust/order`.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ ADDED = pa.schema(
         ("outcome", pa.string()),
     ]
 )
-"""The columns that the newest changes have more than other changes.
+"""Columns that the newest changes have in addition to the columns of changes.
 
-`inherits`: whether the columns that a row lacks have the values of the target. `lacked`: whether the change was partial
-before it got the values of those that it replaced. `outcome`: null if it depends on what the target stores.
+`inherits`: whether columns that a row lacks keep the values of the target. `lacked`: whether the change was partial
+before it inherited values from the changes that it replaced. `outcome`: null if it depends on the stored rows.
 """
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Keeps the newest change of each key, and all changes that are not rows of the table; a function for `mapInArrow`.
+    """Function for `mapInArrow` that keeps the newest change of each key, and all changes that are not rows.
 
-    All changes of a key have to be in one partition, which it holds in memory.
+    All changes of a key must be in one partition. `Fold` holds the partition in memory.
     """
 
     keys: tuple[str, ...]
     bounds: Bounds | None = None
-    """Those of the target, if they are known."""
+    """Bounds of the target, if they are known."""
     decoder: ChangeReader | None = None
-    """Decodes the messages that the function gets. None: it gets changes."""
+    """Decoder of the messages that the function gets. None if it gets changes."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
+        """Fold batches on a worker: `DataFrame.mapInArrow` calls this."""
         begin_task()
         yield from self.newest(batches)
 
     def newest(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The newest changes, as they were in the batches."""
+        """Yield the newest changes in their original order."""
         decoder = self.decoder
         parts = [part for batch in batches for part in (decoder.decode_batches(batch) if decoder else [batch])]
         if parts:
@@ -63,11 +63,11 @@ class Fold:
 
 
 def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.RecordBatch:
-    """Fold the changes that are rows of the table. All others are kept.
+    """Fold the changes that are rows of the table. Keep all other changes.
 
     Returns:
         A row for each change, with the columns of `ADDED`, and `op`, `key`, `partial`, `is_kept`, and `replaced`: the
-        index of the change that it replaced. The order value has the latest event time of those.
+        index of the replaced change. The order value has the latest event time of both.
     """
     orders = pa.concat_arrays([order_values(part) for part in parts])
     ops = pa.concat_arrays([part.column("op").cast(pa.string()) for part in parts])
@@ -98,8 +98,8 @@ def _fold(parts: Sequence[pa.RecordBatch], keys: Sequence[str]) -> pa.RecordBatc
 def _with_inherited(changes: pa.Table, folded: pa.RecordBatch) -> tuple[pa.Table, pa.RecordBatch]:
     """Give updates that lack columns the values of the changes that they replaced.
 
-    An insert begins another row, so nothing is inherited from before it. An update after a delete lacks its insert,
-    which may be one that could not be decoded: then the delete is applied, and the update is not.
+    An insert begins a new row, so nothing before it is inherited. An update after a delete lacks its insert, which may
+    have failed to decode: then the delete is applied, and the update is not.
     """
     lists, is_kept = changes["missing"].combine_chunks(), folded.column("is_kept")
     lacks = pc.greater(pc.list_value_length(lists), 0).fill_null(False)
@@ -126,17 +126,17 @@ def _with_inherited(changes: pa.Table, folded: pa.RecordBatch) -> tuple[pa.Table
 
 
 class _Inheritance:
-    """From which change each value of an update is that lacks columns."""
+    """Sources of the values that updates lack: an earlier change for each value."""
 
     def __init__(self, folded: pa.RecordBatch, missing: list[list[str] | None]) -> None:
         names = ("op", "replaced", "partial", "inherits")
         self._ops, self._replaced, self.partial, self.inherits = (folded.column(name).to_pylist() for name in names)
         self.missing = missing
         self.sources: dict[str, dict[int, int]] = {}
-        """By column: the change that has the value of a row."""
+        """The change with the value of a row, by column and row."""
         self.unknown: list[int] = []
         self.deletes: list[int] = []
-        """The deletes before what is unknown."""
+        """Deletes before updates of unknown rows."""
 
     def inherit(self, row: int) -> None:
         """Find the values that a row lacks in the changes that it replaced."""
@@ -172,20 +172,20 @@ def _inherited_columns(columns: pa.StructArray, sources: Mapping[str, Mapping[in
 
 
 def key_values(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.StructArray:
-    """The key of each change, with columns k0, k1 and so on, as MySQL compares it."""
+    """Return the key of each change in the columns k0, k1 and so on. Keys compare as in MySQL."""
     columns = changes.column(COLUMNS)
     arrays = [column_of(columns, name) for name in keys]
     return comparable(pa.StructArray.from_arrays(arrays, names=[f"k{at}" for at, _ in enumerate(arrays)]))
 
 
 def column_of(columns: pa.StructArray, name: str) -> pa.Array:
-    """A column of the table, whose name MySQL compares without case."""
+    """Return a column of the table. MySQL compares its name without case."""
     [index] = [at for at, one in enumerate(columns.type) if one.name.lower() == name.lower()]
     return pc.struct_field(columns, [index])
 
 
 def is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray:
-    """Whether each change lacks values of its row, or its key. A delete needs its key only."""
+    """Return whether each change lacks its key, or values of its row. A delete needs only its key."""
     error, columns = changes.column("error"), changes.column(COLUMNS)
     failed = pc.is_valid(error)
     if not keys:
@@ -202,7 +202,7 @@ def is_rejected(changes: pa.RecordBatch, keys: Sequence[str]) -> pa.BooleanArray
 
 
 def _names_any(lists: pa.ListArray, names: Sequence[str]) -> pa.BooleanArray:
-    """Whether each list has one of these names."""
+    """Return whether each list contains one of these names."""
     items = pc.list_flatten(lists)
     found = pc.is_in(pc.utf8_lower(items), _lower(names, items.type))
     rows = pc.list_parent_indices(lists).filter(found)
@@ -214,7 +214,7 @@ def _lower(names: Sequence[str], kind: pa.DataType) -> pa.Array:
 
 
 def _kept(changes: pa.Table, folded: pa.RecordBatch, bounds: Bounds | None) -> pa.Table:
-    """The changes that are kept, with the columns of `ADDED`. The bounds decide the outcomes of some."""
+    """Return the kept changes with the columns of `ADDED`. The bounds decide some outcomes."""
     kept = folded.filter(folded.column("is_kept"))
     added = by_name(kept) if bounds is None else {**by_name(kept), **_decided(kept, bounds)}
     return pa.table(
@@ -223,7 +223,7 @@ def _kept(changes: pa.Table, folded: pa.RecordBatch, bounds: Bounds | None) -> p
 
 
 def _decided(kept: pa.RecordBatch, bounds: Bounds) -> dict[str, pa.Array]:
-    """The outcome of each change that is newer than what is stored, and order values."""
+    """Return the outcomes and order values of changes. The outcome is set if a change is newer than the stored rows."""
     orders, is_delete = kept.column("order"), pc.equal(kept.column("op"), DELETE).fill_null(False)
     depends = pc.and_(kept.column("partial"), kept.column("inherits"))
     is_certain = pc.and_(bounds.are_below(orders), pc.invert(depends))
@@ -239,5 +239,5 @@ def _decided(kept: pa.RecordBatch, bounds: Bounds) -> dict[str, pa.Array]:
 
 
 def _first(cases: Sequence[tuple[pa.BooleanArray, str]]) -> pa.Array:
-    """The text of the first condition that is true; null if none is."""
+    """Return the text of the first true condition, or null."""
     return pc.case_when(pc.make_struct(*(condition for condition, _ in cases)), *(text for _, text in cases))

@@ -1,9 +1,9 @@
 """Merges the changes of a table's rows into a Delta or Iceberg table.
 
-There is one rule: a change is applied if it is newer than the last known change of its key. The order value of that
-change is stored next to each row, and for deleted rows in a table of tombstones. Changes that are not newer are taken
-out before the merge. So a change that is delivered again, or a range that is replayed, has no effect, with or without a
-checkpoint, and a batch that is retried after a failure ends in the same state.
+There is one rule: a change is applied if it is newer than the last known change of its key. The order value of the last
+change is stored next to each row; for deleted rows it is stored in a table of tombstones. Changes that are not newer
+are removed before the merge. A repeated change or a replayed range therefore has no effect, with or without a
+checkpoint. A batch that is retried after a failure ends in the same state.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NULL_KEYS = (
 
 
 class Applier:
-    """Applies changes to a target."""
+    """Apply operation on a target."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Applier:
         status: StatusTable,
         in_tasks: TaskMerges | None = None,
     ) -> None:
-        """`in_tasks`: which tables delta-rs may write."""
+        """Create an applier. `in_tasks` says which tables delta-rs may write."""
         self.writer = TargetWriter(target, settings, in_tasks)
         self.tombstones = Tombstones(target, in_tasks)
         self._target, self._dead_letters, self._status = target, dead_letters, status
@@ -78,7 +78,7 @@ class Applier:
         self._stored_bounds = StoredBounds(target, self.tombstones.table.name)
 
     def configure(self, keys: list[str], settings: TableSettings, origin: Origin) -> None:
-        """Set the key's columns, how the target is created and maintained, and whose changes it gets."""
+        """Set the key's columns, the target's settings, and the origin of the changes."""
         self._keys, self.writer.settings, self._origin = keys, settings, origin
 
     def apply(self, batch: Changes, batch_id: int) -> Applied:
@@ -88,7 +88,7 @@ class Applier:
             try:
                 return self._apply_once(batch, batch_id)
             except Exception:
-                self.forget_schemas()  # somebody else may have changed the tables
+                self.forget_schemas()  # another writer may have changed the tables
                 raise
 
         return with_retries(attempt, lambda error: is_lost(error) or is_being_created(error))
@@ -114,7 +114,7 @@ class Applier:
         return replace(staged.applied, seconds=time.monotonic() - began)
 
     def _remember_partial(self, spark: SparkSession) -> None:
-        """Let `reprocess` know that a newer change of a row may lack columns of an older one."""
+        """Record for `reprocess` that a newer change of a row may lack columns of an older change."""
         settings = self.writer.settings
         self.writer.settings = replace(settings, properties={**settings.properties, PARTIAL: "true"})
         if self.writer.table.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
@@ -130,13 +130,13 @@ class Applier:
             raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
 
     def _bounds(self, spark: SparkSession) -> Bounds | None:
-        if self.writer.settings.soft_deletes:  # a deleted row may be live again
+        if self.writer.settings.soft_deletes:  # a deleted row may become live again
             return None
         exist = self.writer.table.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
         return self._stored_bounds.known(spark, self.writer.table.order(spark), exist)
 
     def _write(self, staged: Staged) -> list[bool]:
-        """Write what is applied, and what cannot be. Return whether the target and its tombstones changed."""
+        """Write the applied changes and the dead letters. Return whether the target and its tombstones changed."""
         changes, counts = staged.changes, staged.applied.counts
         for outcome, default in ((REJECTED, KEY_ONLY), (UNKNOWN, _UNKNOWN_ROW)):
             if count := counts.get(outcome):
@@ -150,9 +150,9 @@ class Applier:
         return [bool(done[0]), len(done) > 1]
 
     def _truncate(self, staged: Staged) -> int:
-        """Delete the rows that are older than truncates, and write tombstones. Return how many rows stay in doubt."""
+        """Delete the rows that are older than truncates, and write tombstones. Return the number of doubtful rows."""
         truncates = staged.changes.filter("outcome = 'truncate'")
-        # A truncate with a tombstone counts as applied: if one of the two fails, the batch is applied again.
+        # Write the tombstone last: it marks the truncate as applied. If a write fails, the batch is applied again.
         if kept := self.writer.truncate(truncates, self.writer.prepare_for(staged.changes)):
             name = self._origin.database, self._origin.table or self._target
             self._status.write(truncates.sparkSession, [TableStatus(*name, self._target, STALE, unordered(kept))])
@@ -160,21 +160,21 @@ class Applier:
         return kept
 
     def delete_gone(self, spark: SparkSession) -> None:
-        """Delete the rows that another writer deleted, before or while changes were applied that are older."""
+        """Delete rows that another writer deleted, if older changes of them were applied since."""
         tombstones = self.tombstones.read(spark)
         if self._keys and tombstones is not None and self.writer.table.schema(spark) is not None:
             self.writer.delete_gone(tombstones, self._keys)
 
     def forget_schemas(self) -> None:
-        """Read the schemas again, since somebody else changed the tables."""
+        """Read the schemas again, since another writer changed the tables."""
         self.writer.forget()
         self.tombstones.table.forget()
         self._stored_bounds.forget()
 
     def finish(self, spark: SparkSession, result: Row, batch_id: int, origin: Origin) -> None:
-        """Do what is left after a task has merged changes of a table, with a row of `RESULT`."""
+        """Finish a merge after a task, from its row of `RESULT`."""
         if result.rejected_changes:
-            self._origin = origin  # other tables may share the target
+            self._origin = origin  # tables may share the target
             rejected = pa.ipc.open_stream(result.rejected_changes).read_all()
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
@@ -184,17 +184,17 @@ class Applier:
             optimize_in_turn(spark, self.tombstones.table.name, batch_id, self.writer.settings.optimize_every)
 
     def _maintain(self, spark: SparkSession, batch_id: int) -> None:
-        """Forget old tombstones, and optimize."""
+        """Forget old tombstones, and compact the target."""
         if batch_id % _SIZE_EVERY == 0:
             self.writer.forget_size()
         optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         self.tombstones.forget(spark, self.writer.settings.forget_after)
 
     def write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
-        """Append changes that cannot be applied to the dead letters. `default`: as there."""
+        """Append changes that cannot be applied to the dead letters. `default` is the default error."""
         problem = f"{self._target}: {count} rows cannot be applied"
         write_dead_letters(rejected, self._dead_letters, self._origin, default, problem)
 
 
 _SIZE_EVERY = 20
-"""After how many batches the size of a target is read again."""
+"""Number of batches between two reads of a target's size."""

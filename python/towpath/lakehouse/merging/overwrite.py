@@ -1,8 +1,8 @@
-"""Writes a target of which most rows change: the rows that stay are read once, where MERGE joins and reads them again.
+"""Overwrites a target of which most rows change. The kept rows are read once; MERGE would join and read them again.
 
-What another writer commits meanwhile is not lost. Delta reads the target within its transaction, and each row that a
-change replaces is compared with it, as in a MERGE. Iceberg refuses the commit if the target is not the one that was
-read. In both cases nothing is written, and a MERGE has to do it.
+Concurrent commits are not lost. Delta reads the target within its transaction and compares each replaced row with its
+change, as in a MERGE. Iceberg refuses the commit if the target has changed since the read. In both cases nothing is
+written, and a MERGE has to do it.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 _MOST_BROADCAST = 200_000
-"""How many changes each task may hold."""
+"""Maximum number of changes that each task may hold."""
 
 _NOT_NEWER = "towpath: another writer has changed a row meanwhile"
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """The rows of a target after changes, of which there is one for each key."""
+    """The rows of a target after changes with distinct keys."""
 
     changes: Sql
-    """The view with the changes, `s`."""
+    """View of the changes, `s`."""
     count: int
     same_key: Sql
-    """True if a row of the target, `t`, has the key of a change."""
+    """Condition that a row `t` of the target has the key of a change."""
     newer: Sql
-    """True if a change is newer than the row."""
+    """Condition that a change is newer than the row."""
     values: Mapping[Sql, Sql]
-    """The value of a change for each column of the target."""
+    """Value of a change for each column of the target."""
 
     def write(self, spark: SparkSession, target: str) -> bool:
-        """Overwrite the target. Returns whether that was possible, which it is not if another writer was faster."""
+        """Overwrite the target. Return False if it was not possible, for example after another writer's commit."""
         from pyspark.sql import functions as f
 
         found = _read(spark, target)
@@ -66,7 +66,7 @@ class Overwrite:
         return True
 
     def _kept(self, spark: SparkSession, target: Sql) -> DataFrame:
-        """The rows that no change replaces."""
+        """Return the rows that no change replaces."""
         template = (
             "SELECT {hint} {columns} FROM {target} t LEFT JOIN {changes} s ON {same_key} WHERE CASE "
             "WHEN s.`order` IS NULL THEN true WHEN {newer} THEN false ELSE raise_error({message}) END"
@@ -84,25 +84,25 @@ class Overwrite:
         return execute(spark, query)
 
     def _new(self, spark: SparkSession) -> DataFrame:
-        """The rows of the changes."""
+        """Return the rows of the changes."""
         named = (sql("{value} AS {name}", value=value, name=name) for name, value in self.values.items())
         query = sql("SELECT {values} FROM {s} s WHERE s.op <> 'delete'", values=comma_separated(named), s=self.changes)
         return execute(spark, query)
 
 
 def may_overwrite(spark: SparkSession, target: str) -> bool:
-    """Whether readers of a target see the same after it was overwritten as after a MERGE."""
+    """Return whether readers of a target see the same after an overwrite as after a MERGE."""
     of_target = format_of(spark, target)
-    if of_target is ICEBERG and jvm_of(spark) is None:  # a client of Connect knows no snapshot
+    if of_target is ICEBERG and jvm_of(spark) is None:  # a Connect client cannot read the snapshot
         return False
     is_plain = not of_target.layout(spark, target)
     return is_plain and of_target.may_be_overwritten(table_properties(spark, target))
 
 
 def _read(spark: SparkSession, target: str) -> tuple[Sql, Mapping[str, str]] | None:
-    """The target as it is read, and the options of a write that fails if it has another snapshot by then.
+    """Return the target as it is read, and options that fail the write if its snapshot has changed.
 
-    None if the snapshot cannot be read as the table is: it has the columns of its time. Delta needs no options.
+    Return None if the snapshot has other columns than the table. Delta needs no options.
     """
     if format_of(spark, target) is not ICEBERG:
         return table(target), {}

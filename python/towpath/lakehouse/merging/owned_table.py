@@ -1,9 +1,9 @@
-"""Merges the changes of a table in one task of Spark, which owns the table for that time, with delta-rs.
+"""Merges the changes of a table with delta-rs in one task of Spark, which owns the table meanwhile.
 
-The task reads the keys and order values of the target and its tombstones, decides the outcome of each change with the
-rules of `rust/order`, appends tombstones, and merges. Its commit has to be the next version after the one that it read.
-If another writer was faster, it reads again. So two attempts of a task (a retry, speculative execution) and other
-writers cannot apply a change twice, and none of them loses a commit.
+The task reads the keys and order values of the target and its tombstones, decides the outcome of each change by the
+rules of `rust/order`, appends tombstones, and merges. It only commits the version after the one that it read. If
+another writer commits first, the task reads again. So neither two attempts of a task (a retry, speculative execution)
+nor other writers can apply a change twice, and none of them loses a commit.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ RESULT = pa.schema(
         ("files", pa.int64()),
     ]
 )
-"""What a task says of a table.
+"""Result of a task for a table.
 
-`number` is the index of the table; `refused` is the reason if nothing was merged, `is_lasting` whether later batches
-are refused for it too;
-`rejected_changes` is an Arrow stream, `properties` and `files` (their number) are the target's.
+`number` is the index of the table. `refused` is the reason if nothing was merged, and `is_lasting` says whether it
+holds for later batches too. `rejected_changes` is an Arrow stream. `properties` and `files` (their number) describe the
+target.
 """
 
 _FORGOTTEN = "recorded_at < arrow_cast('{time:%Y-%m-%dT%H:%M:%S.%fZ}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
@@ -76,45 +76,45 @@ _MOST_REJECTED = 16 << 20
 
 
 Part = tuple[str | None, str, str | None]
-"""Database, table and slice of events; the slice is null if they are not sliced."""
+"""Database, table and slice of events. The slice is null if the events are not sliced."""
 
 
 @dataclass(frozen=True)
 class OwnedTable:
-    """What a task needs to know of a table."""
+    """Information that a task needs about a table."""
 
     readers: Mapping[Part, ChangeReader]
-    """The readers of its changes. All make the same columns."""
+    """Readers of its changes. All of them make the same columns."""
     keys: tuple[str, ...]
     target: str
-    """Where the table is, which exists: a local folder, or a URI."""
+    """Local folder or URI of the target, which exists."""
     tombstones: str
-    """Where its tombstones are, which need not exist."""
+    """Local folder or URI of its tombstones, which may not exist yet."""
     order: str
-    """The target's column with order values."""
+    """Column of the target with order values."""
     forget_before: datetime | None
-    """Tombstones of before this time are deleted."""
+    """Time before which tombstones are deleted."""
     has_dead_letters: bool = True
-    """Whether there is a table for rows that cannot be applied."""
+    """Whether a table for dead letters is given."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
-    """What delta-rs needs to open a store."""
+    """Options of delta-rs to open a store."""
     id: str | None = None
-    """The id of the target in Delta's metadata, as Spark reads it."""
+    """Id of the target in Delta's metadata, as Spark reads it."""
     after: Sequence[Mapping[str, Any]] = ()
-    """The order values of the statements about the table: its rows have to be newer."""
+    """Order values of the statements about the table. Its rows must be newer."""
 
 
 class TableTasks:
-    """Merges the changes of tables, each of which is in one task; a function for `mapInArrow`."""
+    """Function for `mapInArrow` that merges tables. All changes of a table are in one task."""
 
     def __init__(self, tables: Sequence[OwnedTable]) -> None:
         self._tables = tables
         self._of_parts = {part: number for number, one in enumerate(tables) for part in one.readers}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Merge the events of a task. Their first columns are `PART`."""
+        """Merge the events of a task. `PART` are their first columns."""
         begin_task()
-        # delta-rs starts as many threads as there are cores, in each of Spark's workers.
+        # By default delta-rs starts a thread for each core, in each of Spark's workers.
         os.environ.setdefault("TOKIO_WORKER_THREADS", "2")
         events: dict[int, list[tuple[Part, pa.RecordBatch]]] = {}
         for batch in batches:
@@ -126,7 +126,7 @@ class TableTasks:
 
 
 PART = ("database", "table", "slice")
-"""The columns of events that are a part."""
+"""Columns that identify a part of the events."""
 
 
 def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[Part, pa.RecordBatch]]:
@@ -141,7 +141,7 @@ def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBa
         values = apply(table, events)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a panic of delta-rs is not an Exception
+    except BaseException as error:  # a panic in delta-rs is not an Exception
         reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
         values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
     values |= {"number": number, "seconds": time.monotonic() - began}
@@ -149,7 +149,7 @@ def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBa
 
 
 def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> dict[str, Any]:
-    """Decode the events of a table, and merge the newest change of each key. Returns the columns of `RESULT`.
+    """Decode the events of a table, and merge the newest change of each key. Return the columns of `RESULT`.
 
     Raises:
         RefusedError: Spark has to merge these changes.
@@ -177,10 +177,10 @@ def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> d
 
 
 def _check(table: OwnedTable, changes: pa.RecordBatch) -> None:
-    """Refuse changes that only Spark's merge applies."""
+    """Refuse changes that only Spark's merge can apply."""
     if pc.any(changes.column("partial")).as_py():
         raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
-    # Other rows lack what was added after them, perhaps with a value.
+    # Other rows lack columns that were added after them, perhaps with a value.
     is_older = pc.not_equal(changes.column("op"), DELETE) if table.after else pc.equal(changes.column("op"), "update")
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
     if pc.any(pc.and_(lacks, is_older)).as_py():
@@ -235,9 +235,9 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
 def _stored(
     table: DeltaTable, columns: Mapping[str, str], keys: pa.StructArray
 ) -> tuple[pa.StructArray, pa.StructArray]:
-    """Return the keys and order values that a table has of some keys. It is read part by part, to save memory.
+    """Return the keys and order values that a table stores for some keys. Read it in parts, to save memory.
 
-    `columns` are its expressions for the key's columns k0, k1 and so on, `known` and, of tombstones, `truncated`.
+    `columns` are the table's expressions for k0, k1 and so on, for `known`, and of tombstones for `truncated`.
     """
     wanted, found = KeySet(keys), [(keys[:0], pa.array([], ORDER))]
     for part in select(table, columns):
@@ -253,11 +253,11 @@ def _stored(
 
 
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
-    """Forget old tombstones, and compact their files. Another writer of them may be faster, and does the same."""
+    """Forget old tombstones, and compact their files. If another writer commits first, it does the same."""
     try:
         if forget_before is not None:
             tombstones.delete(_FORGOTTEN.format(time=forget_before))
-        # delta-rs cannot compact tables with column mapping, which Spark creates.
+        # delta-rs cannot compact tables with column mapping. Spark creates such tables.
         if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped(tombstones):
             tombstones.optimize.compact()
     except Exception as error:
@@ -274,7 +274,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     columns = {one.name: keys.field(at) for at, one in enumerate(keys.type)}
     rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
     if known is None:
-        # Two attempts that create it with rows would both have them.
+        # Create the table without rows: two attempts that create it with rows would both keep them.
         storage, commit = dict(table.storage or {}), next_version()
         known = DeltaTable.create(
             table.tombstones, rows.schema, mode="ignore", storage_options=storage, commit_properties=commit
@@ -283,7 +283,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
 
 
 def _write(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:
-    """Merge rows and deletes. Columns of the source have names of ours, so they cannot be taken for the target's."""
+    """Merge rows and deletes. The source's columns get generated names, which never clash with the target's."""
     columns = changes.column(COLUMNS)
     names = names_in(target, [one.name for one in columns.type])
     values = {f"c{at}": pc.struct_field(columns, [at]) for at, _ in enumerate(names)}
@@ -296,7 +296,7 @@ def _write(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, order
 
 
 def _last_place(changes: pa.RecordBatch) -> str | None:
-    """Topic, partition and offset of the change that came to Kafka last."""
+    """Return topic, partition and offset of the change that reached Kafka last."""
     names = ["timestamp", "topic", "partition", "offset"]
     places = pa.table({name: changes.column(name) for name in names})
     last = pc.sort_indices(places, [(name, "descending") for name in names])[0].as_py()

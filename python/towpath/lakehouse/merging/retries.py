@@ -1,4 +1,4 @@
-"""Errors that say nothing about a table: another query wrote it too, a worker ended, or the query was stopped."""
+"""Errors that do not depend on a table: a concurrent commit, a lost worker, or a stopped query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONFLICT = re.compile(
 _ATTEMPTS = 10
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 
-# As Java prints an exception; Spark Connect has its class in parentheses.
+# Java prints exceptions like this; Spark Connect prints the class in parentheses.
 _INTERRUPTION = re.compile(
     r"\(?(java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
     r"|java\.nio\.channels\.ClosedByInterruptException"
@@ -30,14 +30,14 @@ T = TypeVar("T")
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether another transaction changed the table meanwhile."""
+    """Return whether another transaction changed the table meanwhile."""
     return _CONFLICT.search(str(error)) is not None
 
 
 def with_retries(
     action: Callable[[], T], is_transient: Callable[[Exception], bool] = is_conflict, attempts: int = _ATTEMPTS
 ) -> T:
-    """Perform an action, and again after a transient error (by default a conflict), with growing pauses.
+    """Perform an action, and repeat it after a transient error (by default a conflict) with growing pauses.
 
     Raises:
         Exception: The error of the last attempt, or any error that is not transient.
@@ -55,29 +55,29 @@ def with_retries(
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether a worker ended that held computed rows."""
+    """Return whether a worker with computed rows was lost."""
     return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
 
 
 def is_being_created(error: Exception) -> bool:
-    """Whether another writer, such as that of another shard, had begun to create the table, but not committed it."""
+    """Return whether another writer, such as another shard, began to create the table but has not committed it."""
     return "DELTA_TABLE_NOT_FOUND" in str(error)
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a second attempt may succeed: a job failed, neither towpath nor Spark's analysis refused the input."""
+    """Return whether a retry may succeed: a job failed, but neither towpath nor Spark's analysis refused the input."""
     from pyspark.errors import AnalysisException
 
     return not (isinstance(error, ValueError | AnalysisException) or is_interruption(error))
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether a call ended with this error because the query was stopped, or its job was cancelled."""
+    """Return whether the error means that the query was stopped, or its job cancelled."""
     return any(_INTERRUPTION.match(text) for text in _causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """The exceptions of Java from the outermost to the innermost one; without Java the text of the error."""
+    """Yield Java's exceptions from the outermost to the innermost one. Without Java yield the text of the error."""
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if java is None:
         yield str(error)

@@ -1,4 +1,4 @@
-"""What becomes of each change of a micro-batch: it is written, is older than what is known, or cannot be applied."""
+"""The outcome of each change of a micro-batch: written, older than the stored row, or impossible to apply."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ if TYPE_CHECKING:
 _ORDER = Sql("`order`")
 
 ROW, DELETE, OLD, REJECTED, UNKNOWN, TRUNCATE = "row", "delete", "old", "rejected", "unknown", "truncate"
-"""The outcomes of a change: `UNKNOWN` is a partial update of a row that was deleted, or that the target lacks, and a
-change that waited until its row had a newer one, which may lack what this one has."""
+"""Outcomes of a change.
+
+`UNKNOWN` is a partial update of a row that was deleted or that the target lacks. It is also a change that waited until
+its row had a newer change, which may lack its values.
+"""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What a batch did to a target."""
+    """Effects of a batch on a target."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Keys by outcome: see `ROW` and the others."""
+    """Number of keys by outcome: see `ROW` and the others."""
     event_time: datetime | None = None
-    """The last event time."""
+    """Last event time."""
     place: str | None = None
-    """The last place: topic, partition and offset."""
+    """Last place: topic, partition and offset."""
     unordered: int = 0
-    """Rows of the target that may be older or newer than a truncate."""
+    """Number of the target's rows that may be older or newer than a truncate."""
     seconds: float = 0.0
 
 
 def key_names(keys: Sequence[str]) -> list[str]:
-    """Return the names of the key's columns beside other columns: the columns themselves have any name."""
+    """Return names for the key's columns that clash with no other columns."""
     return [f"k{number}" for number, _ in enumerate(keys)]
 
 
 def is_rejected(keys: Sequence[str]) -> Sql:
-    """True for changes without all values of the row, or without its key. A delete needs its key only."""
+    """Return a condition for changes that lack their key, or values of their row. A delete needs only its key."""
     if not keys:
         return Sql("error IS NOT NULL OR key_only")
     in_key = any_of(sql("lower(error.column) = lower({name})", name=string(name)) for name in keys)
@@ -72,11 +75,11 @@ def with_outcome(
     """Add the columns `outcome` and `unordered`: whether a row may be older or newer than a truncate.
 
     Args:
-        newest: The newest change of each key, with the columns of `fold.ADDED`.
-        keys: The columns of the key.
-        known: The target's rows: their key as `key_names`, their order value `known`, and `is_deleted`.
-        tombstones: The target's tombstones that are `relevant`.
-        kinds: What the order values may have.
+        newest: Newest change of each key, with the columns of `fold.ADDED`.
+        keys: Columns of the key.
+        known: Rows of the target: their key as `key_names`, their order value `known`, and `is_deleted`.
+        tombstones: `relevant` tombstones of the target.
+        kinds: Kinds of the order values.
         waits: As in `Changes`.
     """
     expr = expressions(newest.sparkSession)
@@ -102,7 +105,7 @@ _HELP = ("known", "is_known", "is_deleted", "gone", "truncates")
 
 
 def _unordered(latest: Sql, *, has_rows: bool) -> Sql:
-    """True if a row is written, or was written when its batch was read before, that may be older than a truncate."""
+    """Return a condition for rows that may be older than a truncate and are written, or were in an earlier attempt."""
     is_stored = sql("is_known AND known <=> {latest}", latest=latest) if has_rows else Sql("false")
     template = (
         "op NOT IN ('delete', 'truncate') AND (outcome = 'row' OR coalesce({is_stored}, false)) "
@@ -121,7 +124,7 @@ def _after_row(kinds: Kinds, latest: Sql, waits: Sql | None) -> list[Sql]:
 def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
     after_truncate = is_newer(_ORDER, Sql("x"), kinds)
     before_truncate = is_before(_ORDER, Sql("x"))
-    # A delete equal to its tombstone is applied if its row is there: its batch failed before the merge.
+    # A delete equal to its tombstone is applied if its row exists: its batch failed before the merge.
     after_delete = sql(
         "NOT {newer} AND NOT (op = 'delete' AND gone <=> {latest} AND is_known)",
         newer=is_newer(_ORDER, Sql("gone"), kinds),
@@ -131,7 +134,7 @@ def _after_tombstones(kinds: Kinds, latest: Sql) -> list[str]:
         sql(
             "WHEN op = 'truncate' THEN IF(exists(truncates, x -> NOT {newer}), 'old', 'truncate')", newer=after_truncate
         ),
-        # A row whose order is not known stays: a row too many can be seen, a lost one cannot.
+        # Keep a row whose order is unknown: a user can see a surplus row, but not a lost one.
         sql("WHEN exists(truncates, x -> {before}) THEN 'old'", before=before_truncate),
         sql("WHEN {old} THEN 'old'", old=after_delete),
     ]
@@ -158,15 +161,15 @@ def _with_tombstones(changes: DataFrame, keys: Sequence[str], tombstones: DataFr
 
 
 def newest_deletes(tombstones: DataFrame, keys: Sequence[str], kinds: Kinds) -> DataFrame:
-    """The newest order value of each key's tombstones, `gone`."""
+    """Return the newest order value of each key's tombstones as `gone`."""
     newest = expressions(tombstones.sparkSession)(newest_order(kinds))
     return tombstones.filter("NOT truncated").groupBy(*key_names(keys)).agg(newest.alias("gone"))
 
 
 def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_few: bool) -> DataFrame:
-    """The stored rows or tombstones of the keys of changes, and the tombstones of truncates, whose key is null.
+    """Return stored rows or tombstones with the keys of changes, and the tombstones of truncates, whose key is null.
 
-    `are_few`: whether each task may hold the keys of all changes.
+    `are_few` says whether each task may hold the keys of all changes.
     """
     from pyspark.sql import functions as f
 
@@ -176,7 +179,7 @@ def relevant(stored: DataFrame, newest: DataFrame, keys: Sequence[str], *, are_f
     of_changes = [sql("{key} AS {name}", key=key, name=Sql(name)) for key, name in named]
     of_truncates = [sql("NULL AS {name}", name=Sql(name)) for name in wanted.values()]
     found = newest.selectExpr(*of_changes).union(spark.range(1).selectExpr(*of_truncates))
-    # Equality of each column, so that Spark can join by hash.
+    # Compare each column by equality, so that Spark can use a hash join.
     same = " AND ".join(f"{one} <=> {name}" for name, one in wanted.items())
     return stored.join(f.broadcast(found) if are_few else found, expressions(spark)(same), "left_semi")
 

@@ -1,4 +1,4 @@
-"""The outcomes of a batch's changes: what is written, what is older than what is stored, what cannot be applied."""
+"""The outcomes of a batch's changes: written, older than the stored rows, or impossible to apply."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of one table in a batch, and what is known of them. What is not known costs a job more."""
+    """The changes of one table in a batch, with facts that save jobs."""
 
     frame: DataFrame
     keys: list[str]
     kinds: Kinds = field(default_factory=Kinds)
-    """What the order values may have."""
+    """Kinds of the order values."""
     jobs: str = UNKNOWN_SIZE
-    """The kind of the jobs."""
+    """Kind of the jobs."""
     tasks: int | None = None
-    """How many tasks fold them. None: as many as Spark uses for a shuffle."""
+    """Number of tasks that fold the changes. Defaults to Spark's number of shuffle partitions."""
     decoded: Callable[[Fold], DataFrame] | None = None
-    """Decodes their messages and folds them at once. None: the frame has more than was decoded, or several tasks."""
+    """Function that decodes the messages and folds the changes at once. None if that is not possible."""
     waits: Sql | None = None
-    """True for changes that waited and may have values that newer changes of their rows lack. None: none waited."""
+    """Condition for changes that waited and may have values that newer changes of their rows lack. None without any."""
 
     @property
     def is_small(self) -> bool:
-        """Whether the driver may hold the changes, which costs less than a cache on the workers."""
+        """Whether the driver may hold the changes, which costs less than caching them on the workers."""
         return self.jobs == SMALL
 
     def newest(self, bounds: Bounds | None) -> DataFrame:
-        """The newest change of each key, with the columns of `ADDED`; `bounds` are those of the target."""
+        """Return the newest change of each key, with the columns of `ADDED`. `bounds` are the target's bounds."""
         fold = Fold(tuple(self.keys), bounds)
         if self.decoded is not None:
             return self.decoded(fold)
@@ -57,7 +57,7 @@ class Changes:
 
         spark = self.frame.sparkSession
         schema = StructType([*self.frame.schema, *struct_type(ADDED)])
-        if self.is_small and hasattr(self.frame, "toArrow"):  # Spark 3.5 has none
+        if self.is_small and hasattr(self.frame, "toArrow"):  # Spark 3.5 lacks it
             found = list(fold.newest(self.frame.toArrow().to_batches()))
             if not found:
                 return spark.createDataFrame([], schema)
@@ -69,46 +69,46 @@ class Changes:
 
 @dataclass(frozen=True)
 class Staged:
-    """The changes of a batch with their outcomes."""
+    """Changes of a batch with their outcomes."""
 
     batch: Changes
     changes: DataFrame
-    """The newest ones."""
+    """Newest changes."""
     applied: Applied
     bounds: Bounds
-    """Those of what is applied."""
+    """Bounds of the applied changes."""
     uncertain: int
-    """How many changes have no outcome yet, as it depends on the target."""
+    """Number of changes without an outcome yet, since it depends on the target."""
     partial: bool
-    """Whether there are rows that lack columns."""
+    """Whether some rows lack columns."""
     lacked: bool
-    """Whether a row that is written was an update of some columns."""
+    """Whether a written row was an update of some columns."""
     null_keys: int
-    """How many changes of rows have a key with NULL."""
+    """Number of row changes whose key contains NULL."""
 
     @property
     def rows(self) -> DataFrame:
-        """The changes that are applied."""
+        """Applied changes."""
         return self.changes.filter("outcome IN ('row', 'delete')")
 
     @property
     def written(self) -> int:
-        """How many changes are applied."""
+        """Number of applied changes."""
         return self.applied.counts.get(ROW, 0) + self.applied.counts.get(DELETE, 0)
 
 
 @dataclass(frozen=True)
 class Staging:
-    """What the changes of a batch are compared with."""
+    """Comparison of a batch's changes with the target."""
 
     batch: Changes
     stored: Callable[[], tuple[DataFrame | None, DataFrame | None]]
-    """Reads the keys and order values of the target, and its tombstones. None: the table does not exist."""
+    """Function that reads the target's keys and order values, and its tombstones. None stands for a missing table."""
     held: ExitStack
-    """Its end frees the memory of the workers."""
+    """Stack whose end frees the workers' memory."""
 
     def stage(self, bounds: Bounds | None) -> Staged:
-        """The changes with their outcomes. Those beyond the bounds of what is stored need no look at the target."""
+        """Return the changes with their outcomes. Skip reading the target for changes beyond its bounds."""
         from pyspark.sql import functions as f
 
         newest, in_driver = self.batch.newest(bounds), self.batch.is_small
@@ -116,23 +116,23 @@ class Staging:
             return self._counted(self._compared(newest, in_driver=in_driver))
         newest = computed(newest.withColumn("unordered", f.lit(False)), self.held, in_driver=in_driver)
         found = self._counted(newest)
-        if not found.uncertain or found.applied.counts.get(TRUNCATE):  # the rows are staged after a truncate
+        if not found.uncertain or found.applied.counts.get(TRUNCATE):  # a truncate stages the rows again
             return found
         are_few = found.uncertain <= _FEW
         compared = self._compared(newest.filter("outcome IS NULL"), in_driver=in_driver or are_few, some=True)
         staged = newest.filter("outcome IS NOT NULL").unionByName(compared)
-        # A MERGE of many changes has to know how few they are. Those in the driver's memory are not copied.
+        # A MERGE of many changes must know how few they are. Changes in the driver's memory are not copied.
         return self._counted(staged if in_driver else computed(staged, self.held, in_driver=False))
 
     def _compared(self, newest: DataFrame, *, in_driver: bool, some: bool = False) -> DataFrame:
-        """The newest changes with their outcomes, after a look at the target's rows and tombstones.
+        """Return the newest changes with their outcomes, compared with the target's rows and tombstones.
 
-        `some`: whether they are few, compared with the target.
+        `some` says whether they are few compared with the target.
         """
         batch, held = self.batch, partial(computed, held=self.held, in_driver=in_driver)
         of_keys = partial(relevant, keys=batch.keys, are_few=in_driver and not batch.is_small)
         rows, tombstones = self.stored()
-        if tombstones is not None or some:  # then the newest changes are needed twice
+        if tombstones is not None or some:  # the newest changes are needed twice
             newest = held(newest)
         if rows is not None and some:
             rows = of_keys(rows, newest)
@@ -141,7 +141,7 @@ class Staging:
         return held(with_outcome(newest, batch.keys, rows, tombstones, batch.kinds, batch.waits))
 
     def _counted(self, staged: DataFrame) -> Staged:
-        """Count the changes of each outcome, in one job."""
+        """Count the changes of each outcome in one job."""
         found = staged.groupBy("outcome", *groups()).agg(*_statistics(self.batch.keys)).collect()
         counts = Counter({row["outcome"]: 0 for row in found})
         for row in found:
@@ -166,7 +166,7 @@ class Staging:
 
 
 _FEW = 20_000
-"""How many changes the driver may hold."""
+"""Number of changes that the driver may hold."""
 
 
 def _statistics(keys: Sequence[str]) -> list[Column]:
@@ -185,6 +185,6 @@ def _statistics(keys: Sequence[str]) -> list[Column]:
 
 
 def _last_of(group: Row) -> tuple[Any, ...]:
-    """Sorts groups by when their last change came to Kafka."""
+    """Return a sort key for groups: the arrival of their last change in Kafka."""
     names = ("highest_timestamp", "of_topic", "of_partition", "highest_offset")
     return tuple((group[name] is not None, group[name]) for name in names)

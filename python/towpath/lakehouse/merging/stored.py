@@ -1,4 +1,4 @@
-"""The bounds of what a target and its tombstones store, as long as nobody else writes them."""
+"""The bounds of a target and its tombstones, as long as no other writer changes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-# Spark sorts all rows for the maximum of a struct, and not for that of a number. 10^19 is above each position.
+# Spark sorts all rows for the maximum of a struct, but not of a number. 10^19 is above each position.
 _POSITIONS = 10**19
 _HIGHEST = {
     "offset": "`order`.offset",
@@ -34,7 +34,7 @@ _HIGHEST = {
 
 
 class StoredBounds:
-    """The bounds of a target from batch to batch. Without them a batch takes longer, so no error of theirs fails it."""
+    """Bounds of a target across batches. They only save time, so their errors do not fail a batch."""
 
     def __init__(self, target: str, tombstones: str) -> None:
         self._target, self._tombstones = target, tombstones
@@ -42,9 +42,9 @@ class StoredBounds:
         self._bounds: Bounds | None = None
 
     def known(self, spark: SparkSession, order: str | None, exist: tuple[bool, bool]) -> Bounds | None:
-        """The bounds; None if they are not known, or of no use. `exist`: whether the target and its tombstones do."""
+        """Return the bounds, or None if unknown or useless. `exist`: whether the target and its tombstones exist."""
         try:
-            # To read them takes as long as to compare the changes of one batch with all rows.
+            # Reading the bounds takes as long as comparing the changes of one batch with all rows.
             if self._bounds is None or not self._are_known(spark, exist):
                 self._bounds = self._read(spark, order, exist)
         except Exception as error:
@@ -55,21 +55,21 @@ class StoredBounds:
         """Add the changes that a batch has applied.
 
         Args:
-            batch: Their bounds.
-            applied: The changes.
-            count: Their number.
-            keys: The columns of the key.
-            written: Whether there are commits of the target and of its tombstones.
+            batch: Bounds of the changes.
+            applied: Applied changes.
+            count: Number of the changes.
+            keys: Columns of the key.
+            written: Whether the target and its tombstones have new commits.
         """
         if self._bounds is None or self._commits is None:
             return
         try:
             for commits, is_written in zip(self._commits, written, strict=True):
                 commits.add(applied.sparkSession, written=is_written)
-            # With truncates the bounds are not used, and are read again when the truncates are forgotten.
+            # With truncates the bounds are useless. They are read again when the truncates are forgotten.
             if batch.highest and not self._bounds.has_truncates:
                 self._bounds = _after(self._bounds, batch, applied, keys, count)
-        except Exception as error:  # the batch was written
+        except Exception as error:  # the batch is already written
             self._give_up(error)
 
     def forget(self) -> None:
@@ -103,7 +103,7 @@ class StoredBounds:
 
 
 def _after(bounds: Bounds, batch: Bounds, applied: DataFrame, keys: Sequence[str], count: int) -> Bounds:
-    """The bounds after a batch in which so many changes were applied."""
+    """Return the bounds after a batch that applied `count` changes."""
     since = bounds.since_after(batch)
     latest = applied.filter(_is_since(since))
     if count > MOST_RECENT:
@@ -119,12 +119,12 @@ def _is_since(micros: int) -> Sql:
 
 
 def _bounds(frame: DataFrame) -> Bounds:
-    """The bounds of all order values of a frame."""
+    """Return the bounds of all order values in a frame."""
     return bounds_of(frame.groupBy(*groups()).agg(*highest()).collect())
 
 
 def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
-    """Changes in the memory of the driver."""
+    """Return changes in the memory of the driver."""
     of_key = (sql("{key} AS k{at}", key=key, at=Sql(str(at))) for at, key in enumerate(key_columns(keys)))
     values = sql("struct({key}) AS key", key=comma_separated(of_key)), "`order`", "outcome = 'delete' AS is_delete"
     found = changes.selectExpr(*values).toArrow()
@@ -133,24 +133,24 @@ def _recent(changes: DataFrame, keys: Sequence[str]) -> Recent:
 
 
 def bounds_of(rows: Iterable[Row]) -> Bounds:
-    """The bounds of order values, of rows with `groups` and `highest`."""
+    """Return the bounds of order values from rows with `groups` and `highest`."""
     return Bounds.of({**row.asDict(), "highest_place": _place(row["highest_place"])} for row in rows)
 
 
 def _place(number: Decimal | None) -> tuple[int, int] | None:
-    """File and position."""
+    """Return file and position."""
     return divmod(int(number), _POSITIONS) if number is not None else None
 
 
 def groups() -> list[Column]:
-    """The fields of order values by which they are grouped for bounds."""
+    """Return the fields by which order values are grouped for bounds."""
     from pyspark.sql import functions as f
 
     return [f.col(f"order.{name}").alias(f"of_{name}") for name in OF_GROUP]
 
 
 def highest() -> list[Column]:
-    """The aggregates of order values that bounds are made of."""
+    """Return the aggregates of order values from which bounds are made."""
     from pyspark.sql import functions as f
 
     return [f.max(f.expr(value)).alias(f"highest_{name}") for name, value in _HIGHEST.items()]
@@ -161,7 +161,7 @@ _MANAGED = ("delta.coordinatedCommits", "coordinatedCommits", "catalogManaged", 
 
 
 class DeltaCommits:
-    """The last version of a table that is known. Each version has a file in the table's log."""
+    """Last known version of a Delta table. Each version has a file in the table's log."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -169,28 +169,28 @@ class DeltaCommits:
         self._version: int | None = None
 
     def read(self, spark: SparkSession, *, exists: bool) -> None:
-        """Know all commits of now. None has been made of a table that does not exist."""
+        """Read the current version. A table that does not exist has no commits."""
         self._version = _NO_VERSION
         if not exists:
             return
         detail = delta_detail(spark, self._target)
         self._log = f"{detail['location']}/_delta_log"
         [last] = execute(spark, sql("DESCRIBE HISTORY {table} LIMIT 1", table=table(self._target))).collect()
-        # A catalog that manages the commits of a table writes them to other files first.
+        # A catalog that manages a table's commits writes them to other files first.
         settings = (*detail["properties"], *(detail.asDict().get("tableFeatures") or ()))
         is_managed = any(name.startswith(_MANAGED) for name in settings)
         self._version = None if is_managed else last["version"]
 
     def are_known(self, spark: SparkSession) -> bool:
-        """Whether all commits of a table that exists are known."""
-        # Old files of the log are removed after some time.
+        """Return whether no other commit followed the known version of an existing table."""
+        # Delta removes old files of the log after some time.
         return self._version is not None and self._has(spark, self._version) and not self._has(spark, self._version + 1)
 
     def add(self, spark: SparkSession, *, written: bool) -> None:
-        """Know the commit of this query, or that it has made none. One of somebody else ends what is known."""
+        """Count the commit of this query if it made one. A commit of another writer makes the version unknown."""
         if self._version is not None:
             self._version += written
-        # The folder of a name is not known when its table is created: the next batch reads it.
+        # The folder of a named table is unknown when it is created: the next batch reads it.
         if self._version != _NO_VERSION and not self.are_known(spark):
             self._version = None
 
@@ -199,7 +199,7 @@ class DeltaCommits:
 
 
 class IcebergCommits:
-    """The last snapshot of a table that is known."""
+    """Last known snapshot of an Iceberg table."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -207,17 +207,17 @@ class IcebergCommits:
         self._snapshot: int | None = None
 
     def read(self, spark: SparkSession, *, exists: bool) -> None:
-        """As `DeltaCommits.read`."""
+        """Read the current snapshot."""
         found = self._current(spark) if exists else None
         self._is_known, self._snapshot = True, found.snapshotId() if found else None
 
     def are_known(self, spark: SparkSession) -> bool:
-        """As `DeltaCommits.are_known`."""
+        """Return whether the known snapshot is current."""
         found = self._current(spark)
         return self._is_known and self._snapshot == (found.snapshotId() if found else None)
 
     def add(self, spark: SparkSession, *, written: bool) -> None:
-        """As `DeltaCommits.add`."""
+        """Accept the snapshot of this query if it made one. A snapshot of another writer makes the state unknown."""
         if self._snapshot is None and not written:
             return
         found = self._current(spark)
@@ -234,7 +234,7 @@ Commits = DeltaCommits | IcebergCommits
 
 
 def commits_of(spark: SparkSession, target: str) -> Commits | None:
-    """The commits of a table, of which none is known yet. None where they cannot be: on Connect, and on Spark 3.5."""
+    """Return an unread commit tracker for a table. Return None on Connect and on Spark 3.5, which cannot track."""
     from pyspark.sql import DataFrame
 
     if jvm_of(spark) is None or not hasattr(DataFrame, "toArrow"):

@@ -1,4 +1,4 @@
-"""Writes rows and deletes into a target, by MERGE or by overwriting it, and creates it or makes it fit."""
+"""Writes rows and deletes into a target by MERGE or by overwriting it. Creates the target, or alters it to fit."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 
 class TargetWriter:
-    """Writes the rows of a target."""
+    """Writer of a target's rows."""
 
     def __init__(self, target: str, settings: TableSettings, in_tasks: TaskMerges | None = None) -> None:
-        """`in_tasks`: which tables delta-rs may write."""
+        """Create a writer. `in_tasks` says which tables delta-rs may write."""
         self.settings = settings
-        """How the target is created and maintained."""
+        """Settings for creating and maintaining the target."""
         self._target = target
         self.table = KnownTable(target, in_tasks)
         self._size: int | None = None
         self._may_overwrite: bool | None = None
 
     def size(self, spark: SparkSession) -> int | None:
-        """Bytes of the target's files; 0 if it does not exist, None if the session does not say."""
+        """Return the size of the target's files in bytes; 0 if it does not exist, None if the session does not tell."""
         if self.table.schema(spark) is None:
             return 0
         if self._size is None:
@@ -56,7 +56,7 @@ class TargetWriter:
         return self._size
 
     def forget(self) -> None:
-        """Read the schema and the properties again, since somebody else may have changed the table."""
+        """Read the schema and the properties again, since another writer may have changed the table."""
         self.table.forget()
         self._may_overwrite = None
 
@@ -65,7 +65,7 @@ class TargetWriter:
         self._size = None
 
     def keys(self, spark: SparkSession, keys: list[str]) -> DataFrame | None:
-        """The keys of the rows with the columns `known`, their order values, and `is_deleted`."""
+        """Return the keys of the rows with the columns `known`, their order values, and `is_deleted`."""
         schema = self.table.schema(spark)
         if schema is None:
             return None
@@ -83,17 +83,17 @@ class TargetWriter:
         )
 
     def write(self, staged: Staged) -> bool:
-        """Write rows and deletes. Returns whether that made a commit."""
+        """Write rows and deletes. Return whether this made a commit."""
         changes, spark = staged.changes, staged.changes.sparkSession
         is_new = self.table.schema(spark) is None and staged.applied.counts.get(ROW, 0) > 0
-        # Rows with which a table is created are not in its feed.
+        # A table's change data feed lacks the rows with which it is created.
         is_created = is_new and not has_feed(spark, self._target, self.settings.properties)
         if is_created and self._create(changes.filter("outcome = 'row'")):
             return True
         return self._merge(staged, self.prepare_for(changes))
 
     def _create(self, rows: DataFrame) -> bool:
-        """Create the target with rows, which costs a fraction of a merge. Returns whether it did not exist."""
+        """Create the target with rows, which is much cheaper than a merge. Return whether it did not exist."""
         from pyspark.sql import functions as f
 
         order = free_name(rows.select(f"{COLUMNS}.*").columns)
@@ -104,11 +104,11 @@ class TargetWriter:
         return create_with(rows.sparkSession, self._target, written, self.settings)
 
     def prepare_for(self, changes: DataFrame) -> str:
-        """As `prepare`, for the columns of changes."""
+        """Prepare the target for the columns of changes, like `prepare`."""
         return self.prepare(changes.sparkSession, changes.select(f"{COLUMNS}.*").schema)
 
     def prepare(self, spark: SparkSession, columns: StructType) -> str:
-        """Create the target, or make it fit the columns. Returns the name of the column with the order values."""
+        """Create the target, or alter it to fit the columns. Return the name of the column with the order values."""
         from pyspark.sql.types import StructField, TimestampType
 
         existing = self.table.schema(spark)
@@ -124,12 +124,12 @@ class TargetWriter:
         return order
 
     def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:
-        """Delete the rows that are older than truncates. Return how many stay, although they may be older.
+        """Delete the rows that are older than truncates. Return the number of remaining rows that may be older.
 
-        `rows` is a condition for the rows `t` of the table, if others share the target.
+        `rows` is a condition for the rows `t` of the table, if other tables share the target.
         """
         spark, of_row = truncates.sparkSession, column("t", order)
-        # One row, since a row of the target may be older than several truncates.
+        # Use one source row, since a row of the target may be older than several truncates.
         truncates = truncates.selectExpr("collect_list(`order`) AS truncates")
         older = sql("{rows} AND ({t} IS NULL OR {before})", rows=rows, t=of_row, before=is_before(of_row, Sql("x")))
         with temporary_view(truncates) as view:
@@ -155,7 +155,7 @@ class TargetWriter:
             merge(spark, self._target, view, same_key, self._when_deleted(older, Sql("s.gone.event_time")))
 
     def _when_deleted(self, condition: Sql, time: Sql, *assignments: Sql) -> Sql:
-        """The clause of a MERGE that deletes a row, or marks it as deleted."""
+        """Return the MERGE clause that deletes a row, or marks it as deleted."""
         name = self.settings.soft_deletes
         if name is None:
             return sql("WHEN MATCHED AND {condition} THEN DELETE", condition=condition)
@@ -166,7 +166,7 @@ class TargetWriter:
         return sql(template, condition=condition, assignments=comma_separated([deleted, *assignments]))
 
     def _merge(self, staged: Staged, order: str) -> bool:
-        """Merge rows and deletes. Returns whether it may have changed a row."""
+        """Merge rows and deletes. Return whether a row may have changed."""
         batch, rows = staged.batch, staged.rows
         names = rows.select(f"{COLUMNS}.*").columns
         newer = is_newer(Sql("s.`order`"), column("t", order), batch.kinds)
@@ -201,7 +201,7 @@ class TargetWriter:
         return changed != 0
 
     def _is_overwritten(self, spark: SparkSession, staged: Staged, new: Overwrite) -> bool:
-        """Overwrite the target if the new rows are all that MERGE would make. Returns whether it was done."""
+        """Overwrite the target if the new rows equal the result of a MERGE. Return whether it was overwritten."""
         schema = self.table.schema(spark)
         own = {column(name).lower() for name in schema.names} if schema is not None else set()
         if staged.partial or self.settings.soft_deletes or own != {name.lower() for name in new.values}:
@@ -212,6 +212,6 @@ class TargetWriter:
 
 
 def _assignment(name: str, *, partial: bool) -> Sql:
-    """Assigns the new value to a column. A column that a partial update does not have keeps its value."""
+    """Return the assignment of a column's new value. A column that a partial update lacks keeps its value."""
     template = "{t} = IF(s.inherits AND array_contains(s.missing, {name}), {t}, {s})" if partial else "{t} = {s}"
     return sql(template, t=column("t", name), s=column("s", COLUMNS, name), name=string(name))

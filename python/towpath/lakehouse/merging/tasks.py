@@ -1,4 +1,4 @@
-"""Which tables are merged by a task that owns the table, and the job that does it. Spark's MERGE has all others."""
+"""Selects tables that a task merges, and runs the job. Spark's MERGE merges all others."""
 
 from __future__ import annotations
 
@@ -32,18 +32,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("towpath.spark")
 
 AUTO, SPARK, TASK = "auto", "spark", "task"
-"""What the argument `merge` may be."""
+"""Values of the argument `merge`."""
 
 _SHARED = ("hdfs", "abfs", "abfss", "gs")
-"""The schemes of stores in which a commit of Spark and one of delta-rs cannot replace each other.
+"""Schemes of stores in which commits of Spark and delta-rs cannot replace each other.
 
-Both create the file of a version only if there is none. On HDFS that is a rename without overwriting.
+Both create a version's file only if it does not exist. On HDFS this is a rename without overwriting.
 """
 
 _OWN = ("s3", "s3a")
-"""Those in which Spark's Delta looks for the file of a version before it writes it, and delta-rs creates it atomically.
+"""Schemes of stores in which Delta's Spark writer checks for a version's file, and then writes it.
 
-So a commit of a task replaces no other one. A commit of another driver may replace one of a task.
+delta-rs creates the file atomically, so a task's commit never replaces another one. But another driver's commit may
+replace a task's commit.
 """
 
 _TABLES_PER_CORE = 4
@@ -52,17 +53,17 @@ _ROWS_IN_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None:
-    """Why tasks do not write tables in a local folder, or at a URI; None if they do.
+    """Return why tasks cannot write tables in a local folder or at a URI; None if they can.
 
-    `has_storage`: whether there are `storage_options`, so that the workers can open a store.
+    `has_storage` says whether `storage_options` are given, so that workers can open a store.
     """
     if location.startswith("/"):
         has_escape = re.search("%[0-9A-Fa-f]{2}", location)
         return "delta-rs decodes the escape in the name of its folder" if has_escape else None
     scheme = urlsplit(location).scheme
-    if "%25" in location:  # delta-rs decodes it once too often: the folder may be another one
+    if "%25" in location:  # delta-rs decodes the location twice and may find another folder
         return "delta-rs does not read stores with % in the name of a folder"
-    if scheme == "hdfs" and not (location.isascii() and "%" not in location):  # it is never decoded there
+    if scheme == "hdfs" and not (location.isascii() and "%" not in location):  # delta-rs never decodes it there
         return "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
     if scheme in _SHARED:
         return None if merge == TASK or has_storage else f"it is on {scheme}, and there are no storage_options"
@@ -73,24 +74,24 @@ def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None
 
 @dataclass(frozen=True)
 class TaskMerges:
-    """What is known of merges in tasks from batch to batch."""
+    """State of merges in tasks across batches."""
 
     mode: str = field(default_factory=lambda: available(AUTO))
     refused: dict[str, str] = field(default_factory=dict)
-    """Why each target is left to Spark until the query is started again."""
+    """Reasons why targets are left to Spark until the query restarts."""
     storage: Mapping[str, str] | None = field(default=None, repr=False)
-    """What delta-rs needs to open a store."""
+    """Options of delta-rs to open a store."""
     locations: dict[str, str] = field(default_factory=dict)
-    """Where each table is, for delta-rs: a local folder, or a URI."""
+    """Local folder or URI of each table, for delta-rs."""
     ids: dict[str, str | None] = field(default_factory=dict)
-    """The id in the metadata of each table."""
+    """Id in the metadata of each table."""
 
     def may(self, spark: SparkSession, target: str, *, exists: bool = True) -> bool:
-        """Whether delta-rs may write a table. For one that does not exist, as far as is known."""
+        """Return whether delta-rs may write a table. For a missing table the answer is provisional."""
         if self.mode == SPARK or target in self.refused:
             return False
         reason = None if format_of(spark, target) is DELTA else "it is an Iceberg table"
-        # A name has a place when its table exists. A client of Connect knows no place before.
+        # A named table has a location only after it exists. A Connect client cannot find it earlier.
         if reason is None and (exists or (is_path(target) and jvm_of(spark) is not None)):
             place, has_storage = self.location(spark, target), self.storage is not None
             reason = why_not_there(place, self.mode, has_storage=has_storage)
@@ -99,22 +100,22 @@ class TaskMerges:
         return reason is None
 
     def may_in_driver(self, spark: SparkSession, target: str, *, exists: bool = True) -> bool:
-        """Whether the driver may write a table with delta-rs: a client of Connect may be on another machine."""
+        """Return whether the driver may write a table with delta-rs. A Connect client may be on another machine."""
         return jvm_of(spark) is not None and self.may(spark, target, exists=exists)
 
     def open(self, spark: SparkSession, target: str, limits: Limits = LIMITS) -> DeltaTable:
-        """Open a table that delta-rs may write, in the driver. It raises what `opened` does."""
+        """Open a table on the driver that delta-rs may write. Raise the errors of `opened`."""
         return opened(self.location(spark, target), self.storage, self.id(spark, target), limits)
 
     def refuse(self, target: str, reason: str, *, is_lasting: bool = True) -> None:
-        """Leave a target to Spark, in this batch or in all."""
-        self.ids.pop(target, None)  # it may have been replaced
+        """Leave a target to Spark, in this batch or in all batches."""
+        self.ids.pop(target, None)  # the table may have been replaced
         if is_lasting:
             self.refused[target] = reason
         _log.info("%s: merged by Spark: %s", target, printable(reason))
 
     def location(self, spark: SparkSession, name: str) -> str:
-        """Where a Delta table is, for delta-rs. It has to exist, but for a path in a classic session."""
+        """Return the location of a Delta table for delta-rs. It must exist, except a path in a classic session."""
         if name not in self.locations:
             if is_path(name) and (found := hadoop_path(spark, name)):
                 path, file_system = found
@@ -126,17 +127,17 @@ class TaskMerges:
         return self.locations[name]
 
     def id(self, spark: SparkSession, name: str) -> str | None:
-        """The id of a Delta table that exists, as Spark reads it, of which the location is known."""
+        """Return the id of an existing Delta table with a known location, as Spark reads it."""
         if name not in self.ids:
             self.ids[name] = _id(spark, name)
         return self.ids[name]
 
 
 def available(merge: str) -> str:
-    """The argument `merge`, or `SPARK` for `AUTO` without the package deltalake.
+    """Return the argument `merge`, or `SPARK` for `AUTO` without the package deltalake.
 
     Raises:
-        ValueError: The argument has another value, or is `TASK` and there is no package.
+        ValueError: The argument has another value, or is `TASK` and the package is missing.
     """
     one_of("merge", merge, (AUTO, SPARK, TASK))
     if merge != SPARK and find_spec("deltalake") is None:
@@ -148,9 +149,9 @@ def available(merge: str) -> str:
 
 
 def _location(place: str) -> str:
-    """A local folder, or a URI, from the text of a Hadoop path, in which nothing is encoded.
+    """Return the local folder or URI of a Hadoop path, in whose text nothing is encoded.
 
-    Java's `toASCIIString` would make another name of it: it normalizes Unicode.
+    Java's `toASCIIString` would change the name, since it normalizes Unicode.
     """
     scheme, _, path = place.partition(":")
     return re.sub("^/+", "/", path) if scheme == "file" else f"{scheme}:{quote(path, safe=_UNESCAPED)}"
@@ -160,17 +161,17 @@ _UNESCAPED = "/:@!$&'()*+,;=~"
 
 
 def _id(spark: SparkSession, target: str) -> str | None:
-    """The id in Delta's metadata of a path, as Spark reads it; None if the session does not say."""
+    """Return the id of a path in Delta's metadata, as Spark reads it; None if the session does not tell."""
     try:
         log = getattr(jvm_of(spark), "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, target)
         return str(log.unsafeVolatileSnapshot().metadata().id())
-    except Exception as error:  # some builds of Delta, such as Databricks', lack these classes
+    except Exception as error:  # some builds of Delta, such as on Databricks, lack these classes
         _log.info("%s: its id is not known: %s", target, printable(str(error)))
         return None
 
 
 def merge_in_tasks(events: DataFrame, tables: Mapping[SourceTable, OwnedTable]) -> dict[SourceTable, Row]:
-    """Merge the changes of tables in the events of a batch, each in one task. Returns their `RESULT`s."""
+    """Merge the changes of tables in the events of a batch, each table in one task. Return each `RESULT`."""
     spark = events.sparkSession
     messages = events.filter(f"kind IN ('{CHANGE}', '{BLOCK}')")
     count = min(len(tables), _most_tasks(spark))
@@ -185,7 +186,7 @@ def merge_in_tasks(events: DataFrame, tables: Mapping[SourceTable, OwnedTable]) 
 
 
 def _owner(tables: Iterable[SourceTable]) -> list[Column]:
-    """The columns that are equal for all events of a table. One that was renamed has events of several names."""
+    """Return columns that are equal for all events of a table. A renamed table has events with several names."""
     from pyspark.sql import functions as f
 
     renamed = f.lit(None).cast("int")
@@ -197,6 +198,6 @@ def _owner(tables: Iterable[SourceTable]) -> list[Column]:
 
 def _most_tasks(spark: SparkSession) -> int:
     context = getattr(spark, "sparkContext", None)
-    if context is None:  # A client of Connect does not know the cores.
+    if context is None:  # a Connect client does not know the number of cores
         return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return _TABLES_PER_CORE * int(context.defaultParallelism)

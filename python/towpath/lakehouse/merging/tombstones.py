@@ -1,4 +1,4 @@
-"""The table of tombstones beside a target: which rows were deleted, and by which change."""
+"""The table of tombstones next to a target: its deleted keys, with the order values of their deletes."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from towpath.lakehouse.merging.tasks import TaskMerges
 
 _FORGET_EVERY = 3600.0
-"""Seconds between two deletions of old tombstones, at most; a query that starts begins with one."""
+"""Minimum seconds between two deletions of old tombstones. A starting query begins with one."""
 
 _OWN = pa.schema([("order", ORDER), ("truncated", pa.bool_()), ("recorded_at", pa.timestamp("us", "UTC"))])
-"""Columns of a tombstone, after the key columns."""
+"""Columns of a tombstone after the key columns."""
 
 _NOW = "current_timestamp() AS recorded_at"
 
 
 class Tombstones:
-    """The tombstones of a target."""
+    """Tombstones of a target."""
 
     def __init__(self, target: str, in_tasks: TaskMerges | None = None) -> None:
-        """`target`: the name or the path of the target; `in_tasks`: which tables delta-rs may write."""
+        """Create tombstones of the target with this name or path. `in_tasks` says which tables delta-rs may write."""
         self.table = KnownTable(companion(target, "tombstones"), in_tasks)
         self._forgot_at: float | None = None
 
     def read(self, spark: SparkSession) -> DataFrame | None:
-        """All of them; None if there is no table."""
+        """Return all tombstones; None if the table does not exist."""
         return spark.read.table(table(self.table.name)) if self.table.schema(spark) is not None else None
 
     def write(self, changes: DataFrame, keys: Sequence[str]) -> None:
-        """Append the tombstones of deletes and truncates. A truncate has null in the key: it is for all keys."""
+        """Append the tombstones of deletes and truncates. A truncate has a null key and applies to all keys."""
         spark, template = changes.sparkSession, "IF(op = 'truncate', NULL, {key}) AS {name}"
         pairs = zip(key_columns(keys), key_names(keys), strict=True)
         values = (sql(template, key=key, name=column(name)) for key, name in pairs)
@@ -62,7 +62,7 @@ class Tombstones:
         append(spark, self.table.name, rows)
 
     def prepare(self, spark: SparkSession, columns: StructType, keys: Sequence[str]) -> None:
-        """Create the table, or make it fit the key's columns."""
+        """Create the table, or alter it to fit the key's columns."""
         from pyspark.sql.types import StructField
 
         types = {one.name.lower(): one.dataType for one in columns}
@@ -70,13 +70,13 @@ class Tombstones:
         self.table.make_fit(spark, [*fields, *struct_type(_OWN)])
 
     def forget(self, spark: SparkSession, age: str | None) -> None:
-        """Delete those that are older than an interval, if it is due; None: none of them."""
+        """Delete the tombstones that are older than an interval, if due. None deletes nothing."""
         if self.table.schema(spark) is not None and (before := self.forget_before(spark, age)):
             delete = "DELETE FROM {table} WHERE recorded_at < {before}"
             execute(spark, sql(delete, table=table(self.table.name), before=timestamp(before)))
 
     def forget_before(self, spark: SparkSession, age: str | None) -> datetime | None:
-        """The time of before which those are deleted now that are older than an interval, if it is due."""
+        """Return the time before which tombstones are deleted now, if a deletion is due."""
         now = time.monotonic()
         if age is None or (self._forgot_at is not None and now - self._forgot_at <= _FORGET_EVERY):
             return None
@@ -87,6 +87,6 @@ class Tombstones:
 
 @lru_cache(maxsize=2)
 def _length(spark: SparkSession, age: str, _day: date) -> timedelta:
-    """The length of an interval that ends today, for all targets."""
+    """Return the length of an interval that ends today. All targets share the result."""
     template = "SELECT unix_micros(now()) - unix_micros(now() - INTERVAL {age})"
     return timedelta(microseconds=execute(spark, sql(template, age=string(age))).collect()[0][0])
