@@ -1,7 +1,7 @@
-"""The highest order values that a target stores. They decide whether a change is newer than all that is stored.
+"""The highest order values that a target stores. They decide whether a change is newer than all stored rows.
 
-So most changes can be written without a look at the target's rows and tombstones, which costs more than the merge. The
-bounds are in the memory of the driver, and belong to one version of the target and of its tombstones.
+Most changes can then be written without reading the target's rows and tombstones, which costs more than the merge. The
+bounds live in the driver's memory, and belong to one version of the target and its tombstones.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _Key = tuple[Any, ...]
 _Pair = tuple[_Key, Any]
 
 OF_GROUP = ("topic", "partition", "log")
-"""The fields of an order value that are the same in a group of them. Groups have them with `of_` before their names."""
+"""Fields that all order values of a group share. Groups store them with the prefix `of_`."""
 
 _NUMBERS = ("offset", "timestamp", "event_time")
 _LOWEST = -(2**63)
 MOST_RECENT = 20_000
-"""How many recent changes the driver holds for a target."""
+"""Number of recent changes that the driver holds for a target."""
 
 
 @dataclass(frozen=True)
 class Recent:
-    """Recent changes that were applied to a target, the later ones after the earlier ones."""
+    """Recent changes that were applied to a target, in order."""
 
     keys: pa.StructArray
     orders: pa.StructArray
     is_delete: pa.BooleanArray
 
     def then(self, later: Recent) -> Recent:
-        """These and later changes, which replace rows of the same keys. Deletes are tombstones, and stay."""
+        """Append later changes, which replace rows of the same keys. Deletes are tombstones, and stay."""
         is_replaced = pc.and_(KeySet(later.keys).contains(self.keys), pc.invert(self.is_delete))
         kept = self.filter(pc.invert(is_replaced))
         pairs = ((kept.keys, later.keys), (kept.orders, later.orders), (kept.is_delete, later.is_delete))
@@ -48,18 +48,18 @@ class Recent:
 
     @property
     def times(self) -> pa.Int64Array:
-        """Event times, in microseconds since 1970."""
+        """Return event times in microseconds since 1970."""
         return pc.struct_field(self.orders, "event_time").cast(pa.int64())
 
     def since_of(self, count: int) -> int:
-        """The event time from which on there are at most so many changes."""
+        """Return the event time from which on at most `count` changes remain."""
         if len(self.times) <= count:
             return _LOWEST
         latest_first = self.times.take(pc.array_sort_indices(self.times, "descending"))
         return int(latest_first[count].as_py()) + 1
 
     def bounds(self) -> Bounds:
-        """The highest commit time, and the highest place in each log."""
+        """Return the highest commit time, and the highest place in each log."""
         in_log = self.orders.filter(pc.is_valid(pc.struct_field(self.orders, "log")))
         logs, files, positions = (pc.struct_field(in_log, name).to_pylist() for name in ("log", "file", "at"))
         found: list[_Pair] = [
@@ -68,11 +68,11 @@ class Recent:
         return Bounds(_highest([*found, (("commit_ts",), pc.max(pc.struct_field(self.orders, "commit_ts")).as_py())]))
 
     def filter(self, mask: pa.BooleanArray) -> Recent:
-        """Some of the changes."""
+        """Return the changes that the mask selects."""
         return Recent(self.keys.filter(mask), self.orders.filter(mask), self.is_delete.filter(mask))
 
     def outcomes(self, keys: pa.StructArray, orders: pa.StructArray, is_delete: pa.BooleanArray) -> pa.RecordBatch:
-        """The outcomes of changes of which the recent changes are all that may be newer: see `change_outcomes`."""
+        """Return the outcomes of changes, if only recent changes may be newer: see `change_outcomes`."""
         known = cast_struct(self.keys, keys.type)
         is_row = pc.invert(self.is_delete)
         rows = (known.filter(is_row), self.orders.filter(is_row))
@@ -82,21 +82,24 @@ class Recent:
 
 @dataclass(frozen=True)
 class Bounds:
-    """The highest values of the order values that a target stores, with its rows and in its tombstones."""
+    """Highest order values that a target stores with its rows and in its tombstones."""
 
     highest: Mapping[_Key, Any] = field(default_factory=dict)
-    """The highest values by their names, and what they are of: `offset`, `timestamp` and `event_time` of the partition
-    of a topic, in microseconds since 1970; of all but recent changes the `place`, file and position, of a log, and
-    `commit_ts`. Those that are null are lower than all."""
+    """Highest values by name and group.
+
+    A partition of a topic has `offset`, `timestamp` and `event_time`, times in microseconds since 1970. A log has
+    `place` (file and position). `commit_ts` has no group. `place` and `commit_ts` ignore recent changes. Null is lower
+    than all.
+    """
     has_truncates: bool = False
-    """Whether there are tombstones of truncates, which are compared with changes by other rules."""
+    """Whether tombstones of truncates exist. Truncates are compared with changes by other rules."""
     since: int = _LOWEST
-    """All changes with this event time or a later one are recent."""
+    """Event time from which on all changes are recent."""
     recent: Recent | None = None
 
     @classmethod
     def of(cls, groups: Iterable[Mapping[str, Any]]) -> Bounds:
-        """The bounds of order values in groups: the fields of a group, and the highest of the other ones."""
+        """Return the bounds of grouped order values: rows with the fields of a group and the highest other fields."""
         found: list[_Pair] = []
         for group in groups:
             for name in _NUMBERS:
@@ -108,40 +111,40 @@ class Bounds:
 
     @property
     def latest(self) -> int:
-        """The latest event time."""
+        """Return the latest event time."""
         return max(self._event_times, default=_LOWEST)
 
     @property
     def _event_times(self) -> list[int]:
-        """The latest event time of each partition."""
+        """Return the latest event time of each partition."""
         return [value for (name, *_), value in self.highest.items() if name == "event_time"]
 
     @property
     def has_places(self) -> bool:
-        """Whether there are commit times or places in a log."""
+        """Return whether commit times or places in a log exist."""
         return any(name in ("place", "commit_ts") for name, *_ in self.highest)
 
     def __or__(self, other: Bounds) -> Bounds:
-        """Those of both, with the recent changes of the first."""
+        """Return the bounds of both, with the recent changes of the first."""
         highest = _highest(chain(self.highest.items(), other.highest.items()))
         return replace(self, highest=highest, has_truncates=self.has_truncates or other.has_truncates)
 
     def without_recent(self) -> Bounds:
-        """The bounds for changes that are later than all that is stored."""
+        """Return the bounds for changes that are later than all stored rows."""
         return replace(self, since=self.latest + 1, recent=None)
 
     def since_after(self, batch: Bounds) -> int:
-        """From when on changes are recent after a batch: its partitions are not equally far."""
+        """Return the time from which on changes are recent after a batch. Its partitions may lag."""
         return max(self.since, min(batch._event_times, default=_LOWEST))
 
     def after(self, batch: Bounds, settled: Bounds, applied: Recent, since: int) -> Bounds:
-        """The bounds after a batch.
+        """Return the bounds after a batch.
 
         Args:
-            batch: The bounds of what was applied.
-            settled: The bounds of what was applied and is not recent.
-            applied: What was applied from `since` on.
-            since: `since_after` the batch, or later.
+            batch: Bounds of the applied changes.
+            settled: Bounds of the applied changes that are not recent.
+            applied: Applied changes from `since` on.
+            since: `since_after` of the batch, or later.
         """
         recent = applied if self.recent is None else self.recent.then(applied)
         since = max(since, recent.since_of(MOST_RECENT))
@@ -151,10 +154,11 @@ class Bounds:
         return replace(found, since=since, recent=recent.filter(is_recent))
 
     def are_below(self, orders: pa.StructArray) -> pa.BooleanArray:
-        """Whether each order value is newer, by every rule of the order, than all that is stored but recent changes.
+        """Return whether each order value is newer, by every rule of the order, than all except recent changes.
 
-        Of one partition, the offset decides, if the topic was not recreated; of one log, the place, if the event time
-        does not contradict it; otherwise the event time. The event time of a row never decreases, so it may not either.
+        Within a partition the offset decides, unless the topic was recreated. Within a log the place decides, unless
+        the event time contradicts it. Otherwise the event time decides. It may never decrease, since a row's event time
+        does not.
         """
         names = [*OF_GROUP, "offset", "timestamp", "event_time", "commit_ts", "file", "at"]
         values = pa.table({name: pc.struct_field(orders, name) for name in names})
@@ -168,7 +172,7 @@ class Bounds:
         return pa.chunked_array(found.take(pc.sort_indices(indices)), pa.bool_()).combine_chunks()
 
     def _limits(self, topic: str | None, partition: int | None, log: str | None) -> dict[str, int]:
-        """What a change of a partition and a log has to be above."""
+        """Return the limits that a change of a partition and a log must exceed."""
         numbers = {name: self.highest.get((name, topic, partition), _LOWEST) for name in _NUMBERS}
         file, at = self.highest.get(("place", log), (_LOWEST, _LOWEST))
         return {**numbers, "event_time": max(numbers["event_time"], self.since), "file": file, "at": at}
@@ -178,7 +182,7 @@ _LIMITS = pa.schema({name: pa.int64() for name in (*_NUMBERS, "file", "at")})
 
 
 def _is_above(values: pa.Table, limits: pa.Table, commit_ts: int) -> pa.ChunkedArray:
-    """Whether each value is above its limits. What is null is not, but for commit times and places in a log."""
+    """Return whether each value exceeds its limits. Nulls do not, except commit times and places in a log."""
     times = {name: values[name].cast(pa.int64()) for name in ("timestamp", "event_time")}
     same_file = pc.equal(values["file"], limits["file"])
     is_logged_later = pc.or_(
@@ -195,7 +199,7 @@ def _is_above(values: pa.Table, limits: pa.Table, commit_ts: int) -> pa.ChunkedA
 
 
 def _highest(pairs: Iterable[_Pair]) -> dict[_Key, Any]:
-    """The highest value of each key that has one."""
+    """Return the highest value of each key that has one."""
     found: dict[_Key, Any] = {}
     for key, value in pairs:
         if value is not None:

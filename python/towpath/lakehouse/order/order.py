@@ -1,21 +1,21 @@
-"""The order of changes: one value for each change that is comparable across partitions and batches.
+"""The order of changes: each change has a value that is comparable across partitions and batches.
 
-The value is a struct, stored with each row of a target and with each tombstone. Its fields:
+The value is a struct. A target stores it with each row and with each tombstone. Its fields:
 
 - `event_time`, `produced_time`, `batch`: when the source executed the change, when the producer wrote the message, and
   canal's batch. `produced_time` is only set with a batch: canal counts from 1 again after a restart.
-- `timestamp`, `offset`, `step`: when the record came to Kafka, its offset, and the place in the message.
+- `timestamp`, `offset`, `step`: when the record reached Kafka, its offset, and the place in the message.
 - `commit_ts`: TiDB's commit time; `is_row`: a row is newer than a delete of the same commit, because TiCDC writes a
   changed key as a delete and an insert.
 - `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
-- `topic`, `partition`: where the change is.
-- `table`: the table of the change, if several may share a target; null elsewhere. It decides nothing.
+- `topic`, `partition`: the change's partition.
+- `table`: the table of the change, if several tables may share a target; otherwise null. It is never compared.
 
 The first of these rules that knows both changes decides: commit times; places in the same binlog; offsets in the same
-partition; otherwise the structs are compared, and so their fields in this order. An offset is better than an event
-time: MySQL's event time is that of the statement's start, so a statement that waited for a lock is later in the binlog
-with an earlier time. Therefore the value of a change also gets the event time of the change that it replaces, if that
-is later: a change of another partition is compared with the latest time of the row.
+partition; otherwise the whole structs, field by field in this order. An offset is better than an event time: MySQL's
+event time is the start of the statement, so a statement that waited for a lock is later in the binlog with an earlier
+time. Therefore a change also gets the event time of the change that it replaces, if it is later. A change of another
+partition is then compared with the latest time of the row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TYPES = {
     "string": "string",
 }
 ORDER_FIELDS = {one.name: _TYPES[str(one.type)] for one in ORDER}
-"""The fields of an order value, with their types in Spark."""
+"""Fields of an order value with their Spark types."""
 
 ORDER_TYPE = f"struct<{','.join(f'{name}:{kind}' for name, kind in ORDER_FIELDS.items())}>"
 
@@ -60,7 +60,7 @@ _VALUES = {
     "batch": Sql("source.message_id"),
     "table": Sql("label"),
 }
-"""Of the fields that are not columns of the same name."""
+"""Expressions of the fields that are not columns of the same name."""
 
 
 def with_order(changes: DataFrame) -> DataFrame:
@@ -72,23 +72,23 @@ def with_order(changes: DataFrame) -> DataFrame:
 
 
 def order_value(values: Mapping[str, Sql]) -> Sql:
-    """An order value of its fields."""
+    """Return an order value with these fields."""
     fields = comma_separated(sql("{name}, {value}", name=string(name), value=values[name]) for name in ORDER_FIELDS)
     return sql("named_struct({fields})", fields=fields)
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """What a batch's changes may have; what they cannot have is left out of expressions, which Spark has to compile."""
+    """Facts about the changes of a batch. Expressions leave out impossible cases, since Spark has to compile them."""
 
     commits: bool = True
-    """Commit times."""
+    """Whether changes may have commit times."""
     logs: bool = True
-    """Places in a binlog."""
+    """Whether changes may have places in a binlog."""
 
 
 def is_newer(one: Sql, other: Sql, kinds: Kinds | None = None) -> Sql:
-    """True if the first of two order values is newer. Null is older than every value."""
+    """Return a condition that the first of two order values is newer. Null is older than every value."""
     kinds = kinds or Kinds()
     cases = [
         Sql("WHEN {other} IS NULL THEN true"),
@@ -106,15 +106,15 @@ _COMMIT = (
     "WHEN {one}.commit_ts IS NOT NULL AND {other}.commit_ts IS NOT NULL THEN {one}.commit_ts > {other}.commit_ts "
     "OR {one}.commit_ts = {other}.commit_ts AND {one}.is_row AND NOT {other}.is_row",
 )
-# A lower place with a later event time is a change after the server's binlogs were reset. A higher place with an
-# earlier event time is one that waited for a lock. Kafka's timestamps say which of them it is.
+# A lower place with a later event time means that the server's binlogs were reset. A higher place with an earlier event
+# time means that the change waited for a lock. Kafka's timestamps tell which case it is.
 _LOG = (
     "WHEN {one}.log = {other}.log AND NOT ({one}.file = {other}.file AND {one}.at = {other}.at) THEN "
     "CASE WHEN {after} AND coalesce({one}.event_time < {other}.event_time, false) "
     "THEN coalesce({one}.timestamp >= {other}.timestamp, false) "
     "WHEN NOT {after} AND coalesce({one}.event_time > {other}.event_time, false) "
     "THEN coalesce({one}.timestamp > {other}.timestamp, true) ELSE {after} END",
-    # A failover: the offsets of two logs say nothing.
+    # After a failover the offsets of two logs are not comparable.
     "WHEN {one}.log <> {other}.log THEN {one} > {other}",
 )
 _AFTER = "(struct({one}.file, {one}.at) > struct({other}.file, {other}.at))"
@@ -125,9 +125,9 @@ _PARTITION = (
 
 
 def _is_recreated(one: Sql, other: Sql) -> Sql:
-    """True if the topic was recreated between two changes of a partition: the later one has no higher offset.
+    """Return a condition that the topic was recreated between two changes: the later one has no higher offset.
 
-    Timestamps of concurrent producers differ by some milliseconds, therefore it must be later by a second.
+    Timestamps of concurrent producers differ by some milliseconds. The later change must therefore be a second later.
     """
     return sql(
         "({one}.offset <= {other}.offset AND CASE WHEN {one}.timestamp IS NULL OR {other}.timestamp IS NULL "
@@ -140,28 +140,27 @@ def _is_recreated(one: Sql, other: Sql) -> Sql:
 
 
 def is_ordered(statement: Sql, change: Sql) -> Sql:
-    """True if it is known which of a statement and a change came first in the source.
+    """Return a condition that the order of a statement and a change in the source is known.
 
-    In different partitions, without commit times and places in a binlog, it is known by canal's batches if times do not
-    contradict them, otherwise by times. Times are those of the start, so within a batch they say nothing: either may
-    have waited for the lock of the other. If the later batch has the earlier time, it may have waited, or have been
-    sent again.
+    Across partitions, without commit times and places in a binlog, canal's batches decide unless times contradict them.
+    Otherwise times decide. Times are start times, so they do not order changes within a batch: either may have waited
+    for the other's lock. If the later batch has the earlier time, it may have waited, or canal may have sent it again.
     """
     return sql(f"(CASE {' '.join(_ORDERED)} END)", one=statement, other=change)
 
 
 def is_before(change: Sql, statement: Sql) -> Sql:
-    """True if a change is known to be older than a statement."""
+    """Return a condition that a change is known to be older than a statement."""
     return sql("({ordered} AND {newer})", ordered=is_ordered(statement, change), newer=is_newer(statement, change))
 
 
 def is_after(change: Sql, statement: Sql) -> Sql:
-    """True if a change is known to be newer than a statement."""
+    """Return a condition that a change is known to be newer than a statement."""
     return sql("({ordered} AND NOT {newer})", ordered=is_ordered(statement, change), newer=is_newer(statement, change))
 
 
 def is_certain(one: Sql, other: Sql) -> Sql:
-    """True if the order of two order values does not depend on times: they are in one log, one partition, or TiDB."""
+    """Return a condition that an order does not depend on times: both are in one log, in one partition, or in TiDB."""
     return sql(f"coalesce({_CERTAIN}, false)", one=one, other=other)
 
 
@@ -174,7 +173,7 @@ _BATCHES = (
     "CASE WHEN {one}.produced_time <=> {other}.produced_time THEN sign({one}.batch - {other}.batch) "
     "ELSE sign(unix_micros({one}.produced_time) - unix_micros({other}.produced_time)) END"
 )
-"""1 if the first is of a later batch of canal, 0 if both are of one batch, null if that is not known."""
+"""1 if the first change is in a later canal batch, 0 if both are in one batch, null if unknown."""
 
 _TIMES = "sign(unix_micros({one}.event_time) - unix_micros({other}.event_time))"
 _ORDERED = (
@@ -185,14 +184,14 @@ _ORDERED = (
 
 
 def not_before(order: Sql, *others: Sql) -> Sql:
-    """An order value with the latest event time of it and others, which may be null."""
+    """Return an order value with the latest event time among it and others, which may be null."""
     times = comma_separated(sql("{value}.event_time", value=value) for value in (order, *others))
     values = {name: sql(f"{{order}}.{name}", order=order) for name in ORDER_FIELDS}
     return order_value({**values, "event_time": sql("greatest({times})", times=times)})
 
 
 def newest_order(kinds: Kinds) -> Sql:
-    """Aggregates the order values of a row's deletes to the newest."""
+    """Return the aggregate of the newest order value of a key's deletes."""
     newer = is_newer(Sql("x"), Sql("newest"), kinds)
     return sql(
         "aggregate(array_sort(collect_list(`order`)), {null}, (newest, x) -> IF({newer}, x, newest))",
@@ -202,5 +201,5 @@ def newest_order(kinds: Kinds) -> Sql:
 
 
 def key_columns(keys: Sequence[str]) -> list[Sql]:
-    """The columns of the key in a frame of changes."""
+    """Return the columns of the key in a frame of changes."""
     return [column(COLUMNS, name) for name in keys]

@@ -1,4 +1,4 @@
-"""Order values in Arrow: the same as `order.py` makes of a frame of changes, and their rules in Rust (`rust/order`)."""
+"""Order values in Arrow: equal to the values of `order.py`, with their rules in Rust (`rust/order`)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ ORDER = pa.struct(
         ("table", pa.string()),
     ]
 )
-"""The type of an order value."""
+"""Type of an order value."""
 
 _BINLOG_FILE = re.compile("(?:(.*)[.])?([0-9]+)", re.ASCII)
 
 
 def order_values(changes: pa.RecordBatch) -> pa.StructArray:
-    """The order value of each change of a frame of changes."""
+    """Return the order value of each change in a frame of changes."""
     source = changes.column("source")
     commit, position, server = (pc.struct_field(source, name) for name in ("commit_ts", "position", "server_id"))
     log, number = _logs(pc.struct_field(source, "file"))
@@ -61,24 +61,24 @@ def order_values(changes: pa.RecordBatch) -> pa.StructArray:
 
 
 def with_event_times(orders: pa.StructArray, times: pa.Array) -> pa.StructArray:
-    """Order values with other event times."""
+    """Return order values with other event times."""
     arrays = [times.cast(one.type) if one.name == "event_time" else pc.struct_field(orders, one.name) for one in ORDER]
     return pa.StructArray.from_arrays(arrays, fields=list(ORDER))
 
 
 def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array in a type, which it may have already."""
+    """Cast an array to a type, unless it has it already."""
     return array if array.type == kind else array.cast(kind)
 
 
 def cast_struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-    """Structs in another type, field by field: delta-rs has views of texts, and metadata of columns."""
+    """Cast structs to another type, field by field: delta-rs adds view types and column metadata."""
     fields = [cast(pc.struct_field(array, one.name), one.type) for one in kind]
     return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
 
 
 def comparable(keys: pa.StructArray) -> pa.StructArray:
-    """Return keys that are equal where MySQL's are: both zeros of FLOAT and DOUBLE are one key."""
+    """Return keys that are equal where MySQL's keys are: both zeros of FLOAT and DOUBLE are one key."""
     arrays = [pc.add(one, pa.scalar(0, one.type)) if pa.types.is_floating(one.type) else one for one in keys.flatten()]
     return pa.StructArray.from_arrays(arrays, fields=list(keys.type))
 
@@ -88,7 +88,7 @@ def _where(condition: pa.BooleanArray, values: pa.Array) -> pa.Array:
 
 
 def _logs(files: pa.StringArray) -> tuple[pa.Array, pa.Array]:
-    """The name of the log that each file belongs to, and the file's number; both of few different files."""
+    """Return the log name and the number of each file. The files have few distinct names."""
     encoded = files.dictionary_encode()
     matches = [text and _BINLOG_FILE.fullmatch(text) for text in encoded.dictionary.to_pylist()]
 

@@ -1,1 +1,1 @@
-"""Reads messages: what each of them changes, and the changes of one table as a frame."""
+"""Reads messages: the tables that each message changes, and the changes of one table as a frame."""

@@ -1,4 +1,4 @@
-"""Record batches of Arrow: some of their rows, and their columns."""
+"""Arrow record batches: row selection and column access."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 INDEX = "_message"
-"""The column that a decoder copies to the rows: the index of their message. Copying the message would be expensive."""
+"""Column with the index of each row's message. A decoder copies it to the rows; copying messages is expensive."""
 
 
 def indices_of(rows: Sized) -> pa.Int64Array:
-    """0, 1 and so on: the indices of rows."""
+    """Return the indices of rows: 0, 1 and so on."""
     return _range(len(rows))
 
 
-@lru_cache(16)  # making it takes longer than most of what is done with it, and most batches have the same length
+@lru_cache(16)  # most batches have the same length, and making the array takes longer than using it
 def _range(count: int) -> pa.Int64Array:
     return pa.array(range(count), pa.int64())
 
 
 def taken(rows: Any, indices: pa.Int64Array) -> Any:
-    """Rows of an array or a record batch, which are not copied if they are all in their order."""
+    """Return rows of an array or a record batch. Do not copy them if they are all rows in order."""
     is_all = len(rows) == len(indices) and indices.equals(indices_of(rows))
     return rows if is_all else rows.take(indices)
 
 
 def by_name(batch: pa.RecordBatch | pa.Table) -> dict[str, Any]:
-    """The columns of a batch, or of a table."""
+    """Return the columns of a batch or a table by name."""
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """A batch with other columns of the same types."""
+    """Replace columns of a batch with columns of the same types."""
     return pa.record_batch(
         [columns.get(one.name, batch.column(one.name)).cast(one.type) for one in batch.schema], batch.schema
     )
 
 
 def part_of(struct: pa.StructArray, fields: Mapping[str, pa.DataType], nulls: pa.Array | None = None) -> pa.StructArray:
-    """Structs with some of their fields; null where they were, or where `nulls` says so."""
+    """Return structs with some of their fields, null where they were null or where `nulls` is true."""
     arrays = [pc.struct_field(struct, name) for name in fields]
     mask = pc.is_null(struct) if nulls is None else nulls
     return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=mask)
 
 
 def with_index(messages: pa.RecordBatch) -> pa.RecordBatch:
-    """Messages with the column `INDEX`."""
+    """Return messages with the column `INDEX`."""
     return messages.append_column(INDEX, indices_of(messages))
 
 
 def row_ids(messages: pa.Array, rows: pa.Array) -> pa.Array:
-    """A number for each row, by the index of its message and its number in the message."""
+    """Return a number for each row from its message's index and its number in the message."""
     return pc.add(pc.shift_left(messages.cast(pa.int64()), 32), rows.cast(pa.int64()))
 
 
 def groups_of(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[tuple[Any, ...], pa.Int64Array]]:
-    """The different values of some columns, each with the indices of its rows."""
+    """Yield the distinct values of some columns, each with the indices of its rows."""
     rows = pa.table({name: batch.column(name) for name in names} | {"at": indices_of(batch)})
     groups = rows.group_by(list(names), use_threads=False).aggregate([("at", "list")])
     for *values, at in zip(*(groups[name] for name in (*names, "at_list")), strict=True):

@@ -1,6 +1,6 @@
-"""The messages of a batch: a small batch is decoded in the driver, any other on the workers.
+"""The messages of a batch. The driver decodes a small batch, the workers decode any other.
 
-A job on the workers costs about as much as decoding ten thousand messages does, and a batch has one for each table.
+A job on the workers costs about as much as decoding ten thousand messages, and a batch has a job for each table.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from towpath.lakehouse.reading.blocks import BatchEvents
 
 _MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
-"""The largest batch that is decoded in the driver."""
+"""Largest batch that the driver decodes."""
 
 _TASKS_PER_CORE = 4
 
 
 Readers = Sequence[tuple[SourceTable, ChangeReader]]
-"""The parts of a table, each with the reader of its changes. All readers make the same columns."""
+"""Parts of a table, each with the reader of its changes. All readers make the same columns."""
 
 
 class Messages:
-    """The messages of a batch by the tables that they change, in a DataFrame of events."""
+    """Messages of a batch by the tables that they change, in a DataFrame of events."""
 
     def __init__(self, events: DataFrame) -> None:
         self._events = events
 
     def changes(self, readers: Readers) -> DataFrame:
-        """The changes of a table."""
+        """Return the changes of a table."""
         from pyspark.sql import DataFrame
 
         return reduce(DataFrame.union, (self._changes_of(table, reader) for table, reader in readers))
 
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
-        """The newest changes of a table of one part, which are read and folded in one task."""
+        """Return the newest changes of a table of one part. One task reads and folds them."""
         [(table, reader)] = readers
         schema = pa.schema([*reader.schema, *ADDED])
         return map_in_arrow(self._of(table).coalesce(1), replace(fold, decoder=reader), struct_type(schema))
@@ -66,7 +66,7 @@ class Messages:
 
 
 class MessagesInDriver(Messages):
-    """Messages in the memory of the driver."""
+    """Messages in the driver's memory."""
 
     def __init__(self, events: DataFrame) -> None:
         super().__init__(events)
@@ -76,11 +76,11 @@ class MessagesInDriver(Messages):
         self._read: dict[object, tuple[ChangeReader, list[pa.RecordBatch]]] = {}
 
     def changes(self, readers: Readers) -> DataFrame:
-        """As `Messages.changes`."""
+        """Return the changes of a table."""
         return self._frame((one for each in readers for one in self._batches_of(*each)), readers[0][1].schema)
 
     def newest(self, readers: Readers, fold: Fold) -> DataFrame:
-        """As `Messages.newest`."""
+        """Return the newest changes of a table of one part."""
         [(table, reader)] = readers
         return self._frame(fold.newest(self._batches_of(table, reader)), pa.schema([*reader.schema, *ADDED]))
 
@@ -88,7 +88,7 @@ class MessagesInDriver(Messages):
         return local_frame(self._events.sparkSession, pa.Table.from_batches(batches, schema), struct_type(schema))
 
     def _batches_of(self, table: SourceTable, reader: ChangeReader) -> list[pa.RecordBatch]:
-        """The changes of a table, which one reader reads once."""
+        """Read the changes of a table once for each reader."""
         part = table.name_key, table.slices
         if part not in self._read or self._read[part][0] is not reader:
             database, name = table.name_key
@@ -103,19 +103,19 @@ class MessagesInDriver(Messages):
 
 
 def in_few_tasks(rows: DataFrame, per_core: int = _TASKS_PER_CORE) -> DataFrame:
-    """Rows in at most some tasks for each core that Spark has now, since Python costs each task some 0.1 s of CPU.
+    """Limit rows to a number of tasks per core, since Python costs each task about 0.1 s of CPU time.
 
-    Kafka's source has a task for each partition of the topics, however few messages the batch has.
+    Kafka's source has a task for each partition of the topics, even if the batch has few messages.
     """
-    context = getattr(rows.sparkSession, "sparkContext", None)  # a client of Connect has none
+    context = getattr(rows.sparkSession, "sparkContext", None)  # a Connect client has none
     return rows.coalesce(per_core * context.defaultParallelism) if context is not None else rows
 
 
 class BatchMessages:
-    """The messages of a batch, each form of which is read once, for the first table that needs it."""
+    """Messages of a batch. Each form of them is read once, for the first table that needs it."""
 
     def __init__(self, events: BatchEvents, tables: Sequence[SourceTable], others: Sequence[SourceTable]) -> None:
-        """Read nothing yet of the messages of tables; the others are all other tables of the batch."""
+        """Read nothing yet. `others` are all other tables of the batch."""
         self._events, self._tables, self._others = events, tables, others
         is_small = (
             sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
@@ -125,7 +125,7 @@ class BatchMessages:
         self._lock = Lock()
 
     def __call__(self, *, of_blocks: bool = False) -> Messages:
-        """The messages as they were read, with blocks; or also those of which blocks were made."""
+        """Return the messages as they were read, with blocks. `of_blocks` returns all messages instead of blocks."""
         with self._lock:
             if of_blocks not in self._found:
                 events = self._events.with_messages() if of_blocks else self._events.frame
@@ -133,34 +133,34 @@ class BatchMessages:
             return self._found[of_blocks]
 
     def _own(self, events: DataFrame) -> DataFrame:
-        """The events of the tables, by the shorter one of two conditions."""
+        """Return the events of the tables, by the shorter of two conditions."""
         if len(self._others) < len(self._tables):
             return events.filter(~any_of(self._others)) if self._others else events
         return events.filter(any_of(self._tables))
 
 
 def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:
-    """The rows of a DataFrame, which are computed once and held in the memory of the driver or of the workers.
+    """Compute the rows of a DataFrame once, and hold them in the memory of the driver or of the workers.
 
-    Not by `persist`: Spark discards what is cached, and computes it again, when a table is written that its plan reads.
-    The end of `held` frees the memory of the workers.
+    Do not use `persist`: when Spark writes a table that the plan reads, it discards the cache and computes the rows
+    again. The end of `held` frees the workers' memory.
     """
     if in_driver and _is_made_from_arrow(type(frame)):
         return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
     rows = frame.localCheckpoint(eager=False)
     plan = getattr(rows, "_jdf", None)
-    if plan is not None:  # On Connect the server frees the memory when the client has forgotten the DataFrame.
+    if plan is not None:  # on Connect the server frees the memory after the client has released the DataFrame
         held.callback(plan.queryExecution().analyzed().rdd().unpersist, False)
     return rows
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """A DataFrame of one partition with rows of the driver."""
+    """Return a DataFrame of one partition with rows of the driver."""
     return spark.createDataFrame(rows, schema).coalesce(1)
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
-    """A DataFrame of a few rows. One that is made from Python objects starts Python workers in each of its jobs."""
+    """Return a DataFrame of a few rows. Each job on a DataFrame of Python objects would start Python workers."""
     from pyspark.sql import DataFrame
 
     if _is_made_from_arrow(DataFrame):
@@ -169,5 +169,5 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFra
 
 
 def _is_made_from_arrow(kind: type[DataFrame]) -> bool:
-    """Whether this Spark makes a DataFrame from Arrow. Spark 3.5 does not."""
+    """Return whether this Spark makes a DataFrame from Arrow. Spark 3.5 does not."""
     return hasattr(kind, "toArrow")

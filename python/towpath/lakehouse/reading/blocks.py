@@ -1,8 +1,8 @@
-"""Blocks of changes: the messages of a known table are decoded while their envelopes are read.
+"""Blocks of changes: messages of a known table are decoded together with their envelopes.
 
-A block is an Arrow stream in the place of the messages, which are read from the source again when they are needed: for
-a table whose columns have changed, for a statement between the changes, for quarantine. So most messages are in one
-pass only, and never in Spark's memory.
+A block is an Arrow stream that replaces messages. They are read from the source again when they are needed: for a table
+whose columns have changed, for a statement between the changes, for quarantine. So most messages are read in one pass
+only, and never enter Spark's memory.
 """
 
 from __future__ import annotations
@@ -27,69 +27,69 @@ if TYPE_CHECKING:
     from towpath.lakehouse.reading.source_tables import SourceTable
 
 _BLOCK_SIZE = 256 << 10
-"""Bytes of a block, so that a few of them are a record batch of usual size."""
+"""Size of a block in bytes. A few blocks make a record batch of usual size."""
 
 BLOCKS_IN_BATCH = 64
-"""How many events a task gets in one record batch, if there are blocks among them."""
+"""Number of events in a task's record batch if some of them are blocks."""
 
 _GROUP = ("database", "table", "declared", "topic")
 
 
 @dataclass(frozen=True)
 class KnownTable:
-    """A table whose messages are decoded as soon as they are read."""
+    """Table whose messages are decoded as soon as they are read."""
 
     decoder: ChangeDecoder
     declared: frozenset[int]
-    """The hashes of the declarations for which the decoder was made."""
+    """Hashes of the declarations for which the decoder was made."""
 
 
 KnownTables = Mapping[tuple[str | None, str], KnownTable]
-"""By database and name."""
+"""Known tables by database and name."""
 
 _WORTH_KNOWING = 1_000
-"""How many messages of a table in a batch are worth a decoder for it in each task that reads envelopes."""
+"""Number of a table's messages in a batch that justifies a decoder for it in each task that reads envelopes."""
 
 
 class LearnedTables:
-    """The tables of the last batches that had many messages."""
+    """Tables with many messages in the last batches."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[str | None, str], KnownTable] = {}
         self._former: dict[tuple[str | None, str], KnownTable | None] = {}
-        """What was known before this batch."""
+        """Known tables before this batch."""
 
     def with_declarations(self, learned: Set[int]) -> KnownTables:
-        """The tables for the next batch, with those of their declarations that have not been forgotten."""
+        """Return the tables for the next batch. `learned` are the hashes of the declarations that are still kept."""
         return {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
 
     def begin(self, tables: Iterable[SourceTable]) -> None:
-        """Begin with tables of a batch, which have to be learned again."""
+        """Begin a batch. Its tables have to be learned again."""
         self._former = {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
 
     def made_blocks(self, table: SourceTable, reader: ChangeReader) -> bool:
-        """Whether the blocks of a table, if it has any, have the changes that a reader makes."""
+        """Return whether the blocks of a table, if any, contain the changes that a reader makes."""
         return table.in_blocks and self._known_to(table, reader) is not None
 
     def learn(self, table: SourceTable, reader: ChangeReader) -> None:
-        """Decode the next messages of a table with their envelopes, if there are many."""
+        """Decode the next messages of a table with their envelopes if there are many."""
         if table.messages >= _WORTH_KNOWING and not table.slices and isinstance(reader, ChangeDecoder):
             former = self._known_to(table, reader)
             declared = table.declared | former.declared if former else table.declared
             self._tables[table.name_key] = KnownTable(reader, declared)
 
     def _known_to(self, table: SourceTable, reader: ChangeReader) -> KnownTable | None:
-        """What was known of a table with a decoder that decodes as a reader does."""
+        """Return the known table if its decoder decodes like a reader."""
         known = self._former.get(table.name_key)
         is_same = known and isinstance(reader, ChangeDecoder) and known.decoder.decodes_as == reader.decodes_as
         return known if is_same else None
 
 
 class BatchEvents:
-    """The events of a batch, with blocks or with all messages."""
+    """Events of a batch, with blocks or with all messages."""
 
     def __init__(self, read: Callable[[KnownTables], DataFrame], known: KnownTables, held: ExitStack) -> None:
-        """Read a batch, known tables as blocks. The end of `held` frees the memory of the workers."""
+        """Read a batch, with blocks for known tables. The end of `held` frees the workers' memory."""
         self._read, self._held = read, held
         self._lock = Lock()
         self.frame = self._persisted(known)
@@ -102,7 +102,7 @@ class BatchEvents:
         return found
 
     def with_messages(self) -> DataFrame:
-        """The events without blocks. If there are any, the batch is read again."""
+        """Return the events without blocks. Read the batch again if there are any."""
         with self._lock:
             if self._with_messages is None:
                 self._with_messages = self._persisted({})
@@ -112,31 +112,31 @@ class BatchEvents:
         return self.held(self._read(known))
 
     def held(self, frame: DataFrame) -> DataFrame:
-        """Keep a DataFrame in the memory of the workers until the batch ends."""
+        """Keep a DataFrame in the workers' memory until the batch ends."""
         frame = frame.persist()
         self._held.callback(frame.unpersist)
         return frame
 
 
 def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The changes in blocks, which are in the column `value`."""
+    """Yield the changes of the blocks in the column `value`."""
     for block in events.column("value"):
         yield from pa.ipc.open_stream(block.as_buffer())
 
 
 @dataclass(frozen=True)
 class BlockReader:
-    """Reads the changes of blocks in the place of the decoder that made them: a `ChangeReader`."""
+    """`ChangeReader` for blocks, in place of the decoder that made them."""
 
     schema: pa.Schema
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in blocks."""
+        """Yield the changes in blocks."""
         return read_blocks(messages)
 
 
 def are_insufficient(found: Iterable[Row]) -> bool:
-    """Whether the messages of blocks are needed: a table has others, which declare other columns, or empty it."""
+    """Return whether the messages of blocks are needed: other messages declare other columns, or empty the table."""
     kinds: dict[tuple[str | None, str], set[str]] = {}
     for row in found:
         kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])
@@ -144,7 +144,7 @@ def are_insufficient(found: Iterable[Row]) -> bool:
 
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
-    """Events, those that are rows of known tables as blocks."""
+    """Yield events, with blocks for row changes of known tables."""
     is_left = pa.repeat(True, len(events))
     for (kind, database, name, declared, _), at in groups_of(events, "kind", *_GROUP):
         table = known.get((database, name))
@@ -152,7 +152,7 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
             continue
         try:
             blocks = _blocks(taken(events, at), table.decoder)
-        except Exception:  # it happens again where only this table has to suffer from it
+        except Exception:  # the error occurs again later, where it only affects this table
             continue
         yield from blocks
         is_left = pc.and_(is_left, pc.invert(pc.is_in(indices_of(events), at)))
@@ -161,7 +161,7 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
 
 
 def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBatch]:
-    """The events of one table as blocks, in batches of bounded size. The first block has all the counts."""
+    """Return the events of one table as blocks, in batches of bounded size. The first block has all counts."""
     parts = list(decoder.decode_batches(events.select(list(READ))))
     shared = {name: events.column(name)[0].as_py() for name in _GROUP} | {"kind": BLOCK}
     shared |= {name: pc.max(events.column(name)).as_py() for name in ("commit_ts", "in_log")}
@@ -177,13 +177,13 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
 
 
 def _streams(changes: pa.RecordBatch) -> list[bytes]:
-    """Changes as Arrow streams of bounded size."""
+    """Return changes as Arrow streams of bounded size."""
     rows = max(1, _BLOCK_SIZE * len(changes) // max(1, changes.nbytes))
     return [stream(changes.slice(start, rows)) for start in range(0, max(1, len(changes)), rows)]
 
 
 def stream(changes: pa.RecordBatch) -> bytes:
-    """Changes as an Arrow stream."""
+    """Return changes as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, changes.schema) as writer:
         writer.write_batch(changes)

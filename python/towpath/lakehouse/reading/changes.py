@@ -1,6 +1,6 @@
-"""The frame of changes that is merged: the table's columns in one struct, and columns of our own beside it.
+"""The frame of changes for the merge: the table's columns in one struct, and towpath's own columns beside it.
 
-A table may have columns of any name, because its columns are never beside ours.
+The table's columns may have any name, since they are never beside towpath's columns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect
 
 REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
-"""The columns that `structured` needs."""
+"""Columns that `structured` needs."""
 
 COLUMNS = "columns"
-"""The struct with the table's columns."""
+"""Struct with the table's columns."""
 
 MESSAGE = {
     "value": pa.binary(),
@@ -39,13 +39,13 @@ MESSAGE = {
     "offset": pa.int64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-"""The columns of Spark's Kafka source that are read, with their types."""
+"""Columns of Spark's Kafka source that are read, with their types."""
 
 READ = {**MESSAGE, "rows_read": pa.list_(pa.int32())}
-"""The columns that changes are read from: a message, and the numbers of the rows to read; null: all of them."""
+"""Columns from which changes are read: a message, and the numbers of the rows to read. Null means all rows."""
 
 PLACE = ("topic", "partition", "offset", "timestamp")
-"""The columns that identify a Kafka record. A topic that is recreated has its offsets again, with later timestamps."""
+"""Columns that identify a Kafka record. A recreated topic repeats its offsets with later timestamps."""
 
 SOURCE = {
     "commit_ts": pa.int64(),
@@ -54,19 +54,19 @@ SOURCE = {
     "position": pa.int64(),
     "message_id": pa.int64(),
 }
-"""The fields of `source` that order changes."""
+"""Fields of `source` that order changes."""
 
 ERROR = {"kind": pa.string(), "message": pa.string(), "column": pa.string(), "byte": pa.int64()}
-"""The fields of `error`."""
+"""Fields of `error`."""
 
 ENVELOPE = frozenset(name for name in get_args(Field) if name.startswith("_")) - {"_change_type"}
-"""Every envelope column of layout "upsert"."""
+"""Envelope columns of layout "upsert"."""
 
 _KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
 _NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
 
 _OMITTING = "dms-json"
-"""The dialect that omits columns which are null in each image."""
+"""Dialect that omits columns which are null in each image."""
 
 _FIELDS: tuple[Field, ...] = (
     "_op",
@@ -82,7 +82,7 @@ _FIELDS: tuple[Field, ...] = (
 
 
 def change_schema(columns: pa.DataType) -> pa.Schema:
-    """The columns of a frame of changes; `columns` is the type of the table's struct."""
+    """Return the schema of a frame of changes. `columns` is the type of the table's struct."""
     fields: dict[str, pa.DataType] = {
         "op": pa.string(),
         COLUMNS: columns,
@@ -104,25 +104,25 @@ def change_schema(columns: pa.DataType) -> pa.Schema:
 
 
 def no_changes(spark: SparkSession, columns: StructType) -> DataFrame:
-    """Return an empty frame of changes with the table's columns only."""
+    """Return an empty frame of changes that has the table's columns only."""
     from pyspark.sql.types import StructField, StructType
 
     return spark.createDataFrame([], StructType([StructField(COLUMNS, columns)]))
 
 
 class ChangeReader(Protocol):
-    """Reads changes of one table from messages, or from what has been decoded of them."""
+    """Reader of a table's changes from messages, or from blocks of decoded messages."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of a frame of changes."""
+        """Schema of a frame of changes."""
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in messages, which have the columns of `READ`."""
+        """Yield the changes in messages with the columns of `READ`."""
 
 
 class ChangeDecoder:
-    """Decodes the messages of one table to a frame of changes."""
+    """Decoder of one table's messages to a frame of changes."""
 
     def __init__(
         self,
@@ -135,26 +135,26 @@ class ChangeDecoder:
         keeps_messages: bool = False,
         label: str | None = None,
     ) -> None:
-        """As `towpath.Decoder`.
+        """Create the decoder with arguments like `towpath.Decoder`.
 
         Args:
             dialect: The dialect.
-            schema: The table's columns.
-            options: More arguments of `towpath.Decoder`.
-            table: The database and the name of the only table, as `table_name` has it.
-            keys: The columns of the key, if its messages do not declare them.
-            keeps_messages: Whether each change has its message, not only one that may become a dead letter by itself.
-            label: The table that its rows say they are of; None: none.
+            schema: Columns of the table.
+            options: Other arguments of `towpath.Decoder`.
+            table: Database and name of the only table, as `table_name` returns it.
+            keys: Columns of the key, if the messages do not declare them.
+            keeps_messages: Whether each change keeps its message, even if it cannot become a dead letter by itself.
+            label: Table name with which rows are labelled. None means no label.
         """
         from towpath.decoder import Decoder
 
         self._table, self._keeps_messages, self._label = table, keeps_messages, label
         self.decodes_as = repr((dialect, schema, sorted(options.items()), table, list(keys), label))
-        """The same for decoders that decode alike."""
+        """Identity of the decoding: equal for decoders that decode alike."""
 
-        # MySQL compares the names of columns without case.
+        # MySQL compares names of columns without case.
         settings = {"case_sensitive": False, **options, "layout": "upsert", "keep": {INDEX: pa.int64()}, "key": "key"}
-        # Without a dot in its name, the options have filtered for it.
+        # Without a dot in the name, the decoder's options select the table.
         fields: Sequence[Field] = (*_FIELDS, "_table") if table and "." in table[1] else _FIELDS
         self._decoder = Decoder(dialect, schema, row_column=COLUMNS, fields=fields, **settings)
         self._declarations = Decoder(
@@ -164,11 +164,11 @@ class ChangeDecoder:
         columns = self._decoder.schema.field(COLUMNS)
         self.schema: pa.Schema = change_schema(columns.type)
         names = {one.name.lower() for one in columns.type}
-        known = [name for name in keys if name.lower() in names]  # another one is an error of the merge
+        known = [name for name in keys if name.lower() in names]  # the merge reports other names
         self._moved = MovedKeys(dialect, columns, known, settings) if known else None
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes in messages, which have the columns of `READ`, in batches of bounded size."""
+        """Yield the changes in messages with the columns of `READ`, in batches of bounded size."""
         indexed = with_index(messages)
         for rows in self._decoder.decode_batches(indexed):
             columns = by_name(rows)
@@ -180,7 +180,7 @@ class ChangeDecoder:
             yield self._moved.split(indexed, changes, indices) if self._moved else changes
 
     def _is_of_table(self, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
-        """Which changes are not those of a table of the same name in another schema; None if there can be none."""
+        """Return which changes belong to the table, not to its namesake in another schema. None if it cannot exist."""
         schemas = rows["_schema"]
         if self._table is None or ("_table" not in rows and schemas.null_count == len(schemas)):
             return None
@@ -198,7 +198,7 @@ class ChangeDecoder:
         partial = pc.and_(incomplete, is_update)
         # The rest of a row whose key was changed is in no message.
         key_only = pc.or_(_key_only(rows["_source"]), pc.and_(incomplete, pc.invert(is_update)))
-        # A delete that lacks columns may lack some of the key.
+        # A delete that lacks columns may lack some of the key's columns.
         is_incomplete_delete = pc.and_(lacks, pc.equal(rows["_op"], "delete"))
         needs_message = reduce(pc.or_, (partial, key_only, is_incomplete_delete, pc.is_valid(rows["_error"])))
         of_message = index if self._keeps_messages else pc.if_else(needs_message, index, pa.scalar(None, pa.int64()))
@@ -222,10 +222,10 @@ class ChangeDecoder:
         return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
 
     def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array], lacks: pa.Array) -> pa.Array:
-        """Whether each row of an update lacks columns that its own message declares, or that it declares none of.
+        """Return whether each update row lacks columns that its message declares, or is without declarations.
 
-        PostgreSQL does not log large values that an update of the key leaves as they are, and Debezium writes such an
-        update as a delete and an insert. Its messages without declarations may be older than a column.
+        PostgreSQL does not log large values that an update of the key leaves unchanged. Debezium writes such an update
+        as a delete and an insert. Its messages without declarations may be older than a column.
         """
         is_insert = pc.equal(rows["_op"], "insert")
         # The second half of an update that changes the key.
@@ -235,7 +235,7 @@ class ChangeDecoder:
         lacks = pc.and_(lacks, pc.or_(of_update, pc.and_(is_insert, of_postgresql)))
         if not pc.any(lacks).as_py():
             return lacks
-        # The rows are those of consecutive messages; a message's rows are never divided.
+        # The rows belong to consecutive messages. The rows of one message are never split.
         first, last = rows[INDEX][0].as_py(), rows[INDEX][-1].as_py()
         found = by_name(self._declarations.decode(messages.slice(first, last - first + 1)))
         each = (found["_missing_columns"], found["_column_types"], of_update)
@@ -245,19 +245,19 @@ class ChangeDecoder:
     def _is_incomplete(
         self, missing: Sequence[str] | None, types: Sequence[tuple[str, str]] | None, of_update: bool | None
     ) -> bool:
-        """Whether a row lacks columns of its own table. One that was added later is not in the declaration."""
+        """Return whether a row lacks declared columns. The declaration does not have columns that were added later."""
         declared = {self._aliases.get(name.lower(), name).lower() for name, _ in types or ()}
         return any((of_update if not declared else name.lower() in declared) for name in missing or ())
 
 
 def _are_rows(rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
-    """Which changes are not truncates, which are statements; None if all are."""
+    """Return which changes are not truncates, which are statements. None means all."""
     are_rows = pc.not_equal(rows["_op"], "truncate")
     return None if pc.all(are_rows).as_py() else are_rows
 
 
 def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanArray | None:
-    """Which rows of their messages are read; None if all are."""
+    """Return which rows of the messages are read. None means all."""
     read = messages.column("rows_read")
     if read.null_count == len(read):
         return None
@@ -266,22 +266,23 @@ def _is_read(messages: pa.RecordBatch, rows: dict[str, pa.Array]) -> pa.BooleanA
 
 
 def _without_omitted(rows: Mapping[str, pa.Array]) -> pa.Array:
-    """The missing columns of rows. Those that an update of DMS omits are null, or empty text: its rows are whole."""
+    """Return the missing columns of rows. A DMS update is complete: omitted columns are null or empty text."""
     omits = pc.and_(pc.equal(rows["_op"], "update"), pc.equal(pc.struct_field(rows["_source"], "dialect"), _OMITTING))
     missing = rows["_missing_columns"]
     return pc.if_else(omits, pa.scalar(None, missing.type), missing) if pc.any(omits).as_py() else missing
 
 
 def _key_only(source: pa.StructArray) -> pa.Array:
-    """Whether TiCDC sent only the key of a row."""
+    """Return whether TiCDC sent only the key of a row."""
     handle_key_only = pc.fill_null(pc.struct_field(source, "handle_key_only"), False)
     return pc.or_(handle_key_only, pc.is_valid(pc.struct_field(source, "claim_check")))
 
 
 def structured(changes: DataFrame) -> DataFrame:
-    """A frame of changes from what `towpath.spark.decode(..., layout="upsert")` returns.
+    """Return a frame of changes from the result of `towpath.spark.decode(..., layout="upsert")`.
 
-    The columns of the table are those between `_op` and the rest of the envelope, and those that the user appended.
+    The table's columns are the columns between `_op` and the rest of the envelope, and the columns that the user
+    appended.
     """
     from pyspark.sql import functions as f
 
@@ -291,7 +292,7 @@ def structured(changes: DataFrame) -> DataFrame:
     kinds: dict[str, Any] = {one.name: one.dataType for one in struct_type(change_schema(pa.struct([])))}
 
     def own(kind: Any, *names: str) -> Column:
-        """The first of some columns, or fields of structs, that there is; else null."""
+        """Return the first existing column, or field of a struct, among the names; null if there is none."""
         name = next((one for one in names if one in known), None)
         return (f.lit(None) if name is None else f.col(name)).cast(kind)
 
@@ -327,18 +328,18 @@ def structured(changes: DataFrame) -> DataFrame:
 
 
 def has_offsets(changes: DataFrame) -> bool:
-    """Whether a frame that `structured` accepts has Kafka's offsets."""
+    """Return whether a frame that `structured` accepts has Kafka's offsets."""
     after = changes.columns[_schema_end(changes) :]
     return "offset" in after or "_offset" in after
 
 
 def table_columns(changes: DataFrame) -> list[str]:
-    """The columns to write to the table: those of the decoder's schema, and those that the user appended."""
+    """Return the columns to write to the table: the decoder's schema, and the columns that the user appended."""
     end = _schema_end(changes)
     of_schema = [name for name in changes.columns[:end] if name != "_op"]
     return of_schema + [name for name in changes.columns[end:] if name not in _NOT_OF_TABLE]
 
 
 def _schema_end(changes: DataFrame) -> int:
-    """Index after the columns of the schema: layout "upsert" has `_op`, the schema, and the rest of the envelope."""
+    """Return the index after the schema's columns. Layout "upsert" has `_op`, the schema, and the rest."""
     return min(at for at, name in enumerate(changes.columns) if name in ENVELOPE and name != "_op")

@@ -1,4 +1,4 @@
-"""What the messages of a table declare: its primary key and the types of its columns."""
+"""Declarations in the messages of a table: its primary key and the types of its columns."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What messages declare, and one of them."""
+    """Declaration of messages, and an example of these messages."""
 
     key: tuple[str, ...]
     has_types: bool
     example: tuple[bytes | None, bytes | None]
-    """The message's key and value; a delete may have no value."""
+    """Key and value of the message. A delete may have no value."""
 
     @property
     def size(self) -> int:
-        """How many bytes it holds."""
+        """Size of the example in bytes."""
         return sum(len(part) for part in self.example if part is not None)
 
     @classmethod
     def of(cls, row: Row) -> Declaration:
-        """From a row with the JSON text `declaration` and a message that has it, `example`."""
+        """Read a row with the JSON text `declaration` and a message that has it, `example`."""
         said = json.loads(row["declaration"])
         example = row["example"]
         key, value = (None if example[name] is None else bytes(example[name]) for name in ("key", "value"))
@@ -43,23 +43,23 @@ class Declaration:
 
 
 _MOST_DECLARED = 8 << 20
-"""How many bytes of messages with declarations are kept from batch to batch."""
+"""Maximum bytes of example messages that are kept between batches."""
 
 
 class KnownDeclarations:
-    """What the messages of this and of earlier batches declare, by hash."""
+    """Declarations of the messages of this batch and earlier batches, by hash."""
 
     def __init__(self) -> None:
         self.found: dict[int, Declaration] = {}
-        """The one that was needed last is at the end."""
+        """Declarations by hash, least recently needed first."""
 
     def learn(self, events: DataFrame, found: Iterable[Row]) -> None:
-        """Read the declarations in the events of a batch, and in their summary, that earlier batches did not have."""
+        """Read the declarations of a batch that earlier batches did not have."""
         from pyspark.sql import functions as f
 
         needed = {row["declared"] for row in found if row["declared"] is not None}
         new = needed - self.found.keys()
-        for known in needed - new:  # the last one is the one that was needed last
+        for known in needed - new:  # move it to the end
             self.found[known] = self.found.pop(known)
         if not new:
             return
@@ -71,7 +71,7 @@ class KnownDeclarations:
             self.found.update({row["declared"]: Declaration.of(row) for row in examples.collect()})
 
     def forget(self) -> None:
-        """Keep those that were needed last, of some bytes. A batch that needs another one has a message with it."""
+        """Keep the most recently needed declarations, up to a size. A batch has messages for the others."""
         held = 0
         for declared, one in reversed(list(self.found.items())):
             held += one.size
@@ -80,10 +80,10 @@ class KnownDeclarations:
 
 
 def declared_key(table: str, declarations: Iterable[Declaration], stored: list[str] | None = None) -> list[str]:
-    """The primary key in the messages of a table, or that of its target if they declare none.
+    """Return the primary key that a table's messages declare, or the key of its target if they declare none.
 
     Raises:
-        ValueError: There is none, or there are several. The text has the table's name.
+        ValueError: No key, or more than one, is declared. The text has the table's name.
     """
     found = {tuple(sorted(name.lower() for name in one.key)): one.key for one in declarations if one.key}
     if stored:
@@ -104,7 +104,7 @@ _OF_SCHEMA = ("database", "table", "schema_registry", "writer_schemas", "unwrapp
 def declared_columns(
     declarations: Iterable[Declaration], dialect: Dialect, options: Mapping[str, Any]
 ) -> StructType | None:
-    """The declared columns with types that can store their values; None if nothing is declared."""
+    """Return the declared columns with types that can store their values; None if nothing is declared."""
     from towpath.decoder import infer_schema
 
     examples = [one.example for one in declarations if one.has_types]
@@ -120,5 +120,5 @@ def declared_columns(
 
 
 def storable(field: pa.Field) -> pa.Field:
-    """A MySQL TIME can be negative or longer than a day. Lakehouses cannot store intervals, so it is stored as text."""
+    """Return a field that a lakehouse can store. A MySQL TIME may be negative or exceed a day, so it becomes text."""
     return field.with_type(pa.string()) if pa.types.is_duration(field.type) else field

@@ -1,6 +1,6 @@
 """Divides the events of a batch by the statements about their tables.
 
-A message may have rows from before a statement and from after it, wherever the statement is.
+A message may have rows from before and after a statement, wherever the statement is.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 _NAME = ("database", "table")
 
 Statements = Mapping[tuple[str, str], pa.StructArray]
-"""The order values of the statements about each table, in their order."""
+"""Order values of the statements about each table, in their order."""
 
 
 def divided(
     events: DataFrame, places: Mapping[tuple[str, str], Sequence[Place]], dialect: Dialect, **options: Any
 ) -> DataFrame:
-    """Divide the events of changes of tables, so that the rows of each are after the same statements.
+    """Divide the events of tables, so that the rows of each event are after the same statements.
 
     Args:
-        events: The events, without blocks.
-        places: The places of the statements about each table, in their order.
-        dialect: As for `towpath.Decoder`, and so are all other options.
-        **options: The other options.
+        events: Events without blocks.
+        places: Places of the statements about each table, in their order.
+        dialect: As for `towpath.Decoder`.
+        **options: Other arguments of `towpath.Decoder`.
     """
     statements = {name: pa.array([dict(one.fields) for one in found], ORDER) for name, found in places.items()}
     divide = partial(_divided, envelope_decoder(dialect, **options), statements)
@@ -52,7 +52,7 @@ def divided(
 
 
 def _divided(decoder: Decoder, statements: Statements, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The events, each divided by the statements about its table."""
+    """Yield the events, each divided by the statements about its table."""
     messages = events.select(list(MESSAGE))
     for decoded in decoded_envelopes(decoder, messages):
         rows = decoded.filter(_are_of_event(decoded, events))
@@ -61,7 +61,7 @@ def _divided(decoder: Decoder, statements: Statements, events: pa.RecordBatch) -
 
 
 def _slices(rows: pa.RecordBatch, messages: pa.RecordBatch, statements: Statements) -> pa.Array:
-    """The slice of each row: its bounds as text."""
+    """Return the slice of each row: its bounds as text."""
     orders = order_values(_ordered(rows, messages))
     parts, indices = [], []
     for (database, name), at in groups_of(rows, *_NAME):
@@ -72,7 +72,7 @@ def _slices(rows: pa.RecordBatch, messages: pa.RecordBatch, statements: Statemen
 
 
 def _are_of_event(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows are changes of the table of their event."""
+    """Return whether each row changes the table of its event."""
     wanted = events.select(list(_NAME)).take(decoded.column(INDEX))
     is_change = pc.is_in(decoded.column("op"), pa.array(ROW_CHANGES))
     is_failed = pc.is_valid(decoded.column("error"))
@@ -83,7 +83,7 @@ def _are_of_event(decoded: pa.RecordBatch, events: pa.RecordBatch) -> pa.Boolean
 
 
 def _ordered(rows: pa.RecordBatch, messages: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of which order values are made."""
+    """Return the columns from which order values are made."""
     columns = by_name(rows)
     places = {name: messages.column(name).take(columns[INDEX]) for name in PLACE}
     step = pc.multiply(columns["row"].cast(pa.int64()), 2)

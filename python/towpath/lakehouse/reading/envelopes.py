@@ -1,7 +1,7 @@
-"""Reads only the envelopes of messages: which tables a message changes, and events that change no row.
+"""Reads only the envelopes of messages: the tables that a message changes, and events that change no row.
 
-This is the first of the two passes over a topic. It counts, too, so that no other pass has to. The messages of known
-tables are decoded in it, and have no second pass.
+This is the first of two passes over a topic. It also counts, so that no other pass has to. It decodes the messages of
+known tables, which have no second pass.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect, Field
 
 ROW_CHANGES = ("insert", "update", "delete", "snapshot")
-"""The ops that change single rows of a table. A truncate is a statement."""
+"""Operations that change single rows of a table. A truncate is a statement."""
 
 _TSO_BITS = 18
-"""TiDB's times are milliseconds since 1970, shifted by these bits."""
+"""Bits by which TiDB shifts its times. The times are milliseconds since 1970."""
 
 _FUTURE_MS = 24 * 60 * 60 * 1000
-"""How far a watermark may be after the time of its Kafka record, and so how much the clocks may differ."""
+"""Maximum lead of a watermark over the time of its Kafka record. The clocks may differ by this much."""
 
 _FIELDS: tuple[Field, ...] = (
     "op",
@@ -60,14 +60,14 @@ _FIELDS: tuple[Field, ...] = (
 def read_envelopes(
     messages: DataFrame, dialect: Dialect, metrics: str | None, known: KnownTables | None = None, **options: Any
 ) -> DataFrame:
-    """Each message once for each table that it changes, and once for each event that changes no row: `EVENT`.
+    """Return a row of `EVENT` for each table that a message changes, and for each event that changes no row.
 
     Args:
         messages: A DataFrame with the columns of Kafka's source.
-        dialect: As for `towpath.Decoder`, and so are all other options.
+        dialect: As for `towpath.Decoder`.
         metrics: Name of an observation, or None.
-        known: The tables whose events are blocks. Only without metrics.
-        **options: The other options.
+        known: Tables whose events become blocks. Only without metrics.
+        **options: Other arguments of `towpath.Decoder`.
 
     Raises:
         ValueError: A column is missing, or `towpath.Decoder` rejects an argument.
@@ -93,36 +93,36 @@ def read_envelopes(
 
 
 def envelope_decoder(dialect: Dialect, **options: Any) -> Decoder:
-    """Make a decoder of the envelope columns that events are made of, with the index of the message beside them."""
+    """Make a decoder of the envelope columns for events, with the index of each message."""
     from towpath.decoder import Decoder
 
     return Decoder(dialect, fields=_FIELDS, keep={INDEX: pa.int64()}, key="key", **options)
 
 
 class EnvelopeDecoder:
-    """Decodes envelopes; a function for `mapInArrow`."""
+    """Function for `mapInArrow` that decodes envelopes."""
 
     def __init__(self, decoder: Decoder, known: KnownTables) -> None:
         self._decoder, self._known = decoder, known
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
+        """Decode messages on a worker: `DataFrame.mapInArrow` calls this."""
         begin_task()
         for batch in batches:
             yield from self.decode_batches(batch)
 
     @property
     def columns(self) -> list[str]:
-        """As `towpath.Decoder.columns`: none."""
+        """Columns of the table, of which there are none, for the interface of `towpath.Decoder`."""
         return self._decoder.columns
 
     @property
     def metrics(self) -> Any:
-        """As `towpath.Decoder.metrics`."""
+        """Metrics of the decoder, for the interface of `towpath.Decoder`."""
         return self._decoder.metrics
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """One row for each table that a message changes, and for each of its events that changes no row."""
+        """Yield one row for each table that a message changes, and for each event that changes no row."""
         for decoded in decoded_envelopes(self._decoder, messages):
             events = events_of(decoded, messages)
             if self._known:
@@ -132,25 +132,25 @@ class EnvelopeDecoder:
 
 
 def decoded_envelopes(decoder: Decoder, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The envelopes of messages."""
+    """Yield the envelopes of messages."""
     return map(_with_schemas, decoder.decode_batches(with_index(messages)))
 
 
 def _with_schemas(decoded: pa.RecordBatch) -> pa.RecordBatch:
-    """Tables of other schemas than the default one have it in their names."""
+    """Add the schema to the name of each table outside of the default schema."""
     columns = by_name(decoded)
     names = table_names(*(columns[name] for name in ("table", "schema", "database", "source")))
     return decoded.set_column(decoded.schema.get_field_index("table"), "table", names)
 
 
 def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Array | None = None) -> pa.RecordBatch:
-    """The events of messages with their envelopes.
+    """Return the events of messages with these envelopes.
 
-    A slice says which statements about its table a row is after: a message has an event for each table and slice.
+    A slice says which statements about its table a row is after. A message has an event for each table and slice.
     """
     kinds = _kinds(decoded, future := _is_from_the_future(decoded, messages))
     firsts, lasts, rows, read = _first_and_last_rows(decoded, kinds, slices)
-    # The table's declaration may change within a message; the last one is valid for what follows.
+    # The table's declaration may change within a message. The last one holds for later messages.
     key, types = (taken(decoded.column(name), lasts) for name in ("primary_key", "column_types"))
     events = taken(decoded, firsts)
     kinds = kinds.take(firsts)
@@ -178,7 +178,7 @@ def events_of(decoded: pa.RecordBatch, messages: pa.RecordBatch, slices: pa.Arra
 
 
 def _of_declaration(slices: pa.Array, declared: pa.Array) -> pa.Array:
-    """The slices, each divided by declaration."""
+    """Divide each slice by declaration."""
     return pc.binary_join_element_wise(slices, declared.cast(pa.string()), "/")
 
 
@@ -193,7 +193,7 @@ _FUTURE = pa.scalar(
 
 
 def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.BooleanArray:
-    """Whether an event is a watermark whose time no producer can have reached: all later changes would be skipped."""
+    """Return whether an event is a watermark with an impossible future time. It would skip all later changes."""
     watermarks = pc.struct_field(events.column("source"), "watermark_ts")
     if watermarks.null_count == len(watermarks):
         return pa.repeat(False, len(watermarks))
@@ -203,7 +203,7 @@ def _is_from_the_future(events: pa.RecordBatch, messages: pa.RecordBatch) -> pa.
 
 
 def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
-    """How each event is handled; null for those that are ignored."""
+    """Return the kind of each event; null for ignored events."""
     op, failed = events.column("op"), pc.is_valid(events.column("error"))
     change, truncate = pc.is_in(op, pa.array(ROW_CHANGES)), pc.equal(op, "truncate").fill_null(False)
     needs_table = pc.or_(change, pc.and_(truncate, pc.is_null(events.column("sql"))))
@@ -224,9 +224,9 @@ def _kinds(events: pa.RecordBatch, future: pa.BooleanArray) -> pa.Array:
 def _first_and_last_rows(
     events: pa.RecordBatch, kinds: pa.Array, slices: pa.Array | None
 ) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-    """Indices of the first and last row change of each message, table and slice, and of all other events.
+    """Return the indices of the first and last row change of each message, table and slice, and of all other events.
 
-    Beside them are the number of rows, and if there are slices, their numbers.
+    Return also the number of rows, and with slices the numbers of the rows.
     """
     is_change, indices = pc.equal(kinds, CHANGE).fill_null(False), indices_of(events)
     if pc.count_distinct(events.column(INDEX)).as_py() == len(events):  # each message has one row
@@ -247,7 +247,7 @@ def _first_and_last_rows(
 def _declarations(
     events: pa.RecordBatch, key: pa.ListArray, types: pa.MapArray, is_change: pa.Array
 ) -> tuple[pa.Array, pa.Array]:
-    """The hash of each event's declaration, and for the first event of each declaration its JSON text."""
+    """Return the hash of each event's declaration, and the JSON text for the first event of each declaration."""
     pairs = pc.binary_join_element_wise(types.keys, types.items, "\0", null_handling="replace", null_replacement="")
     said = pc.binary_join_element_wise(
         events.column("database"),
@@ -270,10 +270,10 @@ def _declarations(
 
 
 def _hash(*parts: str | None) -> int:
-    """An integer that is the same in each process."""
+    """Return an integer hash that is the same in each process."""
     return int.from_bytes(blake2b(json.dumps(parts).encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def _declaration(key: list[str] | None, types: list[tuple[str, str]] | None) -> str:
-    # Sorted, since some producers write the columns in varying order.
+    # Sort the columns, since some producers write them in varying order.
     return json.dumps({"key": key, "types": sorted(types) if types else None}, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What the messages of a batch say: the changes of tables, and events that change no row."""
+"""The events of a batch's messages: changes of tables, and events that change no row."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pyarrow as pa
 from towpath.lakehouse.reading.changes import ERROR, READ, SOURCE
 
 CHANGE, BLOCK, DDL, WATERMARK, DEAD = "change", "block", "ddl", "watermark", "dead"
-"""The kinds of events. A block has the changes of several messages. Heartbeats and the like have no event."""
+"""Kinds of events. A block has the changes of several messages. Messages such as heartbeats have no event."""
 
 EVENT_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64(), "connector": pa.string()}
-"""The fields of the column `source`."""
+"""Fields of the column `source`."""
 
 EVENT = pa.schema(
     [
@@ -37,14 +37,15 @@ EVENT = pa.schema(
         ("slice", pa.string()),
     ]
 )
-"""The columns of an event. One of kind `change` is for all row changes of a table in a message, or for those that are
-after the same statements about it: `slice` says after which.
+"""Columns of an event. An event of kind `change` stands for all row changes of a table in a message.
+
+With statements about the table, it stands for the changes after the same statements. `slice` identifies these.
 
 `messages`, `rows` and `size` count its messages, their row changes, and their bytes. The `value` of a block is an Arrow
 stream of changes.
 
-`table` has the schema in it, unless that is the default one (`schemas.table_name`); `schema` is as in the message.
+`table` contains the schema, unless it is the default schema (`schemas.table_name`). `schema` is as in the message.
 
-`declaration` is JSON text of the table's key and types, at the first event of a record batch that declares them;
-`declared` is its hash, at each event.
+`declaration` is JSON text of the table's key and types. It is set at the first event of a record batch with this
+declaration. `declared` is its hash, at each event.
 """

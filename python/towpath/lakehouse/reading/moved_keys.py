@@ -1,7 +1,7 @@
-"""Updates that change a key which their messages do not declare: the decoder cannot know that another row is gone.
+"""Splits updates that change a key which their messages do not declare. The decoder cannot see the removed row.
 
-Where a message declares its key, layout "upsert" has a delete and an insert in place of such an update. Where only the
-user does, the updates are decoded once more, for their keys before and after.
+If a message declares its key, layout "upsert" has a delete and an insert in place of such an update. If only the user
+declares it, the updates are decoded again for their keys before and after.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _OF_COLUMNS = ("labels", "column_types")
 
 
 class MovedKeys:
-    """Finds updates that change the key, and makes of each a delete of the old key and an insert of the new one."""
+    """Splitter of updates that change the key into a delete of the old key and an insert of the new key."""
 
     def __init__(self, dialect: Any, columns: pa.Field, keys: Sequence[str], settings: Mapping[str, Any]) -> None:
         """Make the decoder.
 
         Args:
             dialect: As for `towpath.Decoder`.
-            columns: The struct with the table's columns in a frame of changes.
-            keys: The columns of the key.
-            settings: More arguments of `towpath.Decoder`, with `INDEX` among the columns that it keeps.
+            columns: Struct with the table's columns in a frame of changes.
+            keys: Columns of the key.
+            settings: Other arguments of `towpath.Decoder`. The decoder must keep `INDEX`.
         """
         from towpath.decoder import Decoder
 
@@ -47,12 +47,12 @@ class MovedKeys:
         self._decoder = Decoder(dialect, schema, **{**settings, **of_columns, **own, "aliases": aliases})
 
     def split(self, messages: pa.RecordBatch, changes: pa.RecordBatch, indices: pa.Array) -> pa.RecordBatch:
-        """The changes, those that move a row as two.
+        """Split each change that moves a row into two.
 
         Args:
-            messages: The messages, with their indices.
-            changes: A frame of changes of them.
-            indices: The index of the message of each change.
+            messages: Messages with their indices.
+            changes: Frame of their changes.
+            indices: Index of the message of each change.
         """
         updates = pc.equal(changes.column("op"), "update")
         if not pc.any(updates).as_py():
@@ -68,7 +68,7 @@ class MovedKeys:
         return _joined(changes, at, {self._columns.name: self._keys_only(keys)})
 
     def _keys_only(self, keys: pa.StructArray) -> pa.StructArray:
-        """Rows of the table with the columns of the key alone."""
+        """Return rows of the table with only the key's columns."""
         values = [pa.nulls(len(keys), one.type) for one in self._columns.type]
         for number, at in enumerate(self._at):
             values[at] = pc.struct_field(keys, [number])
@@ -76,15 +76,15 @@ class MovedKeys:
 
 
 def _move(rows: pa.RecordBatch) -> pa.BooleanArray:
-    """Whether each row is an update that changes the key."""
+    """Return whether each row is an update that changes the key."""
     images = [rows.column(name).flatten() for name in ("before", "after")]
-    # What an image lacks is null too, and says nothing.
+    # A column that an image lacks is null too, and not a change.
     differ = reduce(pc.or_, (pc.fill_null(pc.not_equal(old, new), False) for old, new in zip(*images, strict=True)))
     return pc.and_(pc.equal(rows.column("op"), "update"), differ)
 
 
 def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """The changes, with deletes of rows before those at some places, which are inserts."""
+    """Insert deletes of rows before the changes at some places. These changes become inserts."""
     deletes, moves = changes.take(at), pc.is_in(indices_of(changes), at.cast(pa.int64()))
     gone = {
         "op": pa.repeat("delete", len(at)),
@@ -92,7 +92,7 @@ def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array])
         **{name: pa.nulls(len(at), changes.schema.field(name).type) for name in ("missing", "error")},
         "partial": pa.repeat(False, len(at)),
     }
-    # The rest of a row that an update without all columns moves is in no message.
+    # The rest of a row that a partial update moves is in no message.
     lacks = pc.and_(moves, changes.column("partial"))
     new = {
         "op": pc.if_else(moves, "insert", changes.column("op")),

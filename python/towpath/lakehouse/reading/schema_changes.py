@@ -1,7 +1,7 @@
-"""Schema changes of databases that have schemas, such as SQL Server's. Their statements are not MySQL's: none is read.
+"""Schema changes of databases with schemas, such as SQL Server. Their statements are not MySQL's, and are not read.
 
-Debezium says beside the statement which tables it creates, alters and drops. How a table is altered is not followed:
-the message has its new columns, and not how the values of older rows became theirs.
+Debezium lists beside the statement the tables that it creates, alters and drops. Alterations are not followed: the
+message has the new columns, but not how the values of older rows became their values.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ _UNREAD = "the statement is not one of MySQL, and the message does not list what
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """What a message of a schema, a database and a connector says about tables."""
+    """Tables that a message of a database with schemas says it changes."""
 
     sql: str | None
-    """The statement, if the message has it."""
+    """Statement, if the message has it."""
     table_changes: str | None
-    """JSON text: the list of changed tables."""
+    """JSON text with the list of changed tables."""
     schema: str | None
     database: str | None
     connector: str | None
 
     @property
     def text(self) -> str:
-        """What `status` shows: the statement, or else the changed tables."""
+        """Text that `status` shows: the statement, or else the changed tables."""
         return self.sql or "; ".join(f"{one['type']} {one['id']}" for one in self._changes()) or _UNREAD
 
     def actions(self) -> tuple[Action, ...]:
-        """The actions in their order. One that is not understood makes the table of the message stale."""
+        """Return the actions in their order. An unknown action makes the message's table stale."""
         return tuple(self._action(one) for one in self._changes()) or (NotFollowed(_UNREAD),)
 
     def _changes(self) -> list[dict[str, Any]]:
-        """The changed tables; none if one of them is not as Debezium writes it."""
+        """Return the changed tables, or none if one of them does not have Debezium's form."""
         try:
             found = parsed_json(self.table_changes or "[]")
         except ValueError:
@@ -62,7 +62,7 @@ class SchemaChange:
         return NotFollowed(_ALTERED, tuple(self._name(one) for one in names if one and _PART.match(str(one))))
 
     def _name(self, identifier: str) -> TableName:
-        """A table by its identifier, such as `"shop"."sales"."orders"`; the message has what that lacks."""
+        """Return a table by its identifier, such as `"shop"."sales"."orders"`. The message completes a short one."""
         *parents, table = (part.replace('""', '"') for part in _PART.findall(identifier))
         schema = parents[-1] if parents else self.schema
         database = parents[0] if len(parents) > 1 else self.database

@@ -1,4 +1,4 @@
-"""Tables of databases that have schemas, such as PostgreSQL's: the name of one outside of the default schema has it."""
+"""Names of tables in databases with schemas, such as PostgreSQL. Names outside of the default schema contain it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from towpath.lakehouse.tables.targets import catalog_parts, source_name
 _DEFAULTS = {"sqlserver": "dbo"}
 _DEFAULT = "public"
 _HAVE_SCHEMAS = frozenset({"postgresql", "postgres", "sqlserver", "oracle", "db2"})
-"""Connectors whose databases may have a schema of the database's own name."""
+"""Connectors whose databases may have a schema with the database's name."""
 
 
 def has_schemas(schema: str | None, database: str | None, connector: str | None) -> bool:
-    """Whether the database of a message has schemas. Some producers of changes of MySQL repeat the database as one."""
+    """Return whether a message's database has schemas. Some MySQL producers repeat the database as the schema."""
     return (connector or "").lower() in _HAVE_SCHEMAS or bool(schema and schema != database)
 
 
 @lru_cache(4096)
 def table_name(table: str, schema: str | None, database: str | None, connector: str | None) -> str:
-    """The name by which a table is known here: two tables of a database never have the same.
+    """Return the name by which towpath knows a table. It is unique within a database.
 
-    The connector, whose case does not matter, says which schema is the default one.
+    The connector decides which schema is the default. Its case does not matter.
     """
     if not schema or not has_schemas(schema, database, connector):
         return table
@@ -36,7 +36,7 @@ def table_name(table: str, schema: str | None, database: str | None, connector: 
 def table_names(
     tables: pa.StringArray, schemas: pa.StringArray, databases: pa.StringArray, sources: pa.StructArray
 ) -> pa.StringArray:
-    """The same for each event; null where the table is."""
+    """Return the name of each event's table; null where the table is null."""
     if schemas.null_count == len(schemas):
         return tables
     connectors = pc.struct_field(sources, "connector").cast(pa.string())
@@ -45,10 +45,10 @@ def table_names(
 
 
 def without_schema(name: str) -> list[str]:
-    """The name of a table in its schema, if the name may have one; a table of MySQL may have dots in its name too."""
+    """Return the name of a table in its schema, if it may have one. A MySQL table may have dots in its name too."""
     return catalog_parts(name)[1:] if "." in name else []
 
 
 def name_pattern(name: str) -> str:
-    """A regular expression that matches the name of a table in messages, with its schema or without it."""
+    """Return a regular expression that matches a table's name in messages, with or without its schema."""
     return "|".join(map(re.escape, dict.fromkeys([name, *without_schema(name)])))

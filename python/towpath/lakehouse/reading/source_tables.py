@@ -1,4 +1,4 @@
-"""Which tables a batch changes, and what its events say about each of them."""
+"""The tables that a batch changes, with a summary of their events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS_PER_TASK, _BYTES_PER_TASK = 100_000, 256 << 20
 
 @dataclass(frozen=True)
 class SourceTable:
-    """What the messages of a batch say about one table."""
+    """Summary of a batch's messages about one table."""
 
     database: str | None
     name: str
@@ -32,72 +32,72 @@ class SourceTable:
     messages: int
     rows: int
     size: int
-    """Bytes of the messages."""
+    """Size of the messages in bytes."""
     has_commit: bool
     in_log: bool
     declarations: tuple[Declaration, ...]
     declared: frozenset[int]
-    """The hashes of the declarations."""
+    """Hashes of the declarations."""
     in_blocks: bool
-    """Whether its events are blocks."""
+    """Whether the events are blocks."""
     slices: frozenset[str] = frozenset()
-    """The slices of its events; empty if the events are not sliced."""
+    """Slices of the events; empty if the events are not sliced."""
     columns: Columns = field(default_factory=Columns, compare=False)
-    """What later statements made of its columns."""
+    """Columns after later statements."""
     cuts: frozenset[int] = field(default=frozenset(), compare=False)
-    """The cuts at which its rows may have been written; empty: after all statements."""
+    """Cuts at which the rows may have been written. Empty means after all statements."""
     former: tuple[str | None, str] | None = None
-    """The name that the table had, and its events have; None: it is the current one."""
+    """Former name of the table, which its events have. None if it is the current name."""
     is_gone: bool = False
-    """Whether later statements removed its rows."""
+    """Whether later statements removed the rows."""
     is_put_away: bool = False
-    """Whether another table got its name in the same statement."""
+    """Whether another table took the name in the same statement."""
     dropped: str | None = field(default=None, compare=False)
-    """The statement that dropped the table later."""
+    """Statement that dropped the table later."""
     doubt: str | None = None
-    """Why it is not sure that its rows belong here, as they are."""
+    """Reason for doubt that the rows belong here unchanged."""
     parts: tuple[SourceTable, ...] = ()
-    """The parts that its rows were read in, the oldest first, if statements are between them."""
+    """Parts in which the rows were read, oldest first, if statements are between them."""
 
     @property
     def name_key(self) -> tuple[str | None, str]:
-        """The name as events have it."""
+        """Name as in events."""
         return self.former or (self.database, self.name)
 
     @property
     def written_key(self) -> tuple[str, str]:
-        """The name that its messages have, as statements have it."""
+        """Name in the messages, in the form of statements."""
         database, name = self.name_key
         return database or "", name
 
     @property
     def events(self) -> list[tuple[str | None, str, str | None]]:
-        """The database, table and slice of its events. The slice is null if they are not sliced."""
+        """Database, table and slice of the events. The slice is null if they are not sliced."""
         return [(*self.name_key, one) for one in self.slices or (None,)]
 
     @property
     def key(self) -> tuple[str, str]:
-        """The name as statements have it."""
+        """Name in the form of statements."""
         return self.database or "", self.name
 
     @property
     def is_carried(self) -> bool:
-        """Whether it is known what later statements made of each of its rows, without a look at their values."""
+        """Whether the log determines the fate of each row without reading its values."""
         is_here = not (self.is_gone or self.is_put_away or self.dropped or self.doubt)
         return is_here and not self.columns.types and not any(one.unknown for one in self.columns.added.values())
 
     @property
     def tasks(self) -> int:
-        """How many tasks its changes ask for."""
+        """Number of tasks that the changes need."""
         return max(1, -(-self.rows // _ROWS_PER_TASK), -(-self.size // _BYTES_PER_TASK))
 
     @property
     def full_name(self) -> str:
-        """The name in `keys`, `schemas` and `table_options`."""
+        """Name in `keys`, `schemas` and `table_options`."""
         return f"{self.database}.{self.name}"
 
     def condition(self) -> Column:
-        """True for the events of this table's changes."""
+        """Return a condition for the events of this table's changes."""
         if self.parts:
             return any_of(self.parts)
         from pyspark.sql import functions as f
@@ -108,19 +108,19 @@ class SourceTable:
         return of_table & f.col("slice").isin(*self.slices) if self.slices else of_table
 
     def filter_options(self) -> dict[str, str]:
-        """Options of a decoder that filters for this table."""
+        """Return decoder options that select this table."""
         database, name = self.name_key
         of_database = {"database": re.escape(database)} if database else {}
         return {"table": name_pattern(name), **of_database}
 
 
 def summary(events: DataFrame, *more: str) -> list[Row]:
-    """The tables in the batch by kind of event, topic, declaration, and more columns."""
+    """Return the tables in the batch by kind of event, topic, declaration, and more columns."""
     from pyspark.sql import functions as f
 
     groups = events.groupBy("kind", "database", "table", "topic", "declared", *more)
     with session_settings(events.sparkSession, FEW_ROWS):
-        # Only numbers and booleans: with a text among the aggregates, Spark would sort the events.
+        # Aggregate only numbers and booleans: Spark would sort the events for a text.
         return groups.agg(
             *(f.sum(name).alias(name) for name in ("messages", "rows", "size")),
             f.max(f.col("commit_ts").isNotNull()).alias("has_commit"),
@@ -129,7 +129,7 @@ def summary(events: DataFrame, *more: str) -> list[Row]:
 
 
 def source_tables(found: Iterable[Row], declarations: Mapping[int, Declaration]) -> list[SourceTable]:
-    """The tables whose rows change, those with the most changes first."""
+    """Return the tables whose rows change, with the most changes first."""
     groups: dict[tuple[str | None, str], list[Row]] = {}
     for row in found:
         if row["kind"] in (CHANGE, BLOCK):
@@ -152,13 +152,13 @@ def _table(database: str | None, name: str, rows: list[Row], declarations: Mappi
 
 
 def _counts(parts: Sequence[Any]) -> dict[str, Any]:
-    """What tables, or rows of a summary, have together."""
+    """Return the sums and unions over tables or rows of a summary."""
     sums = {name: sum(getattr(one, name) for one in parts) for name in ("messages", "rows", "size")}
     return sums | {name: any(getattr(one, name) for one in parts) for name in ("has_commit", "in_log")}
 
 
 def joined(parts: Sequence[SourceTable]) -> SourceTable:
-    """Return the table that the rows of all parts belong to, of which the oldest are first."""
+    """Return the table to which the rows of all parts belong. The oldest part is first."""
     if len(parts) == 1:
         return parts[0]
     return replace(
@@ -173,7 +173,7 @@ def joined(parts: Sequence[SourceTable]) -> SourceTable:
 
 
 def any_of(tables: Iterable[SourceTable]) -> Column:
-    """True for the events of changes of some tables."""
+    """Return a condition for the events of changes of some tables."""
     from pyspark.sql import functions as f
 
     return reduce(or_, (one.condition() for one in tables), f.lit(False))

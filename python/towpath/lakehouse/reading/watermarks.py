@@ -1,4 +1,4 @@
-"""TiCDC's watermarks: all changes up to a time have been sent before them."""
+"""TiCDC's watermarks: TiCDC has sent all changes up to a time before the watermark."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 class Watermarks:
-    """Those of earlier batches, in a table that exists, with the changes that they rule out."""
+    """Watermarks of earlier batches in an existing table. They rule out changes."""
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._table = spark.read.table(table(name)).alias("w")
 
     def without_late(self, changes: DataFrame, *, is_small: bool) -> DataFrame:
-        """Without changes that TiCDC sent again after a watermark that says that they had been sent.
+        """Remove changes that TiCDC sent again after a watermark that covers them.
 
-        What came before the watermark, and is read again, is not such a change. In a small job a broadcast would cost
-        more memory than it is worth.
+        A change before the watermark is kept if it is only read again. In a small job a broadcast would cost more
+        memory than it saves.
         """
         from pyspark.sql import functions as f
 
-        # A few rows. Without a broadcast all changes of a partition would be in one task.
+        # The table has few rows. Without a broadcast all changes of a partition would be in one task.
         watermarks = self._table if is_small else f.broadcast(self._table)
         return changes.alias("c").join(watermarks, f.expr(_is_late("c.source.commit_ts")), "left_anti")
 
     def count_late(self, events: DataFrame) -> dict[tuple[str | None, str], int]:
-        """How many changes of each table are left out."""
+        """Count the removed changes of each table."""
         from pyspark.sql import functions as f
 
         late = events.alias("c").join(self._table, f.expr(_is_late("c.commit_ts")), "left_semi")

@@ -1,1 +1,1 @@
-"""Rules for the columns of tables: which are left out, and which are masked."""
+"""Rules for the columns of tables: excluded columns and masked columns."""

@@ -1,4 +1,4 @@
-"""Which columns of a table its target has, and which of them are masked: the argument `columns` of `replicate`."""
+"""Excluded and masked columns of tables: the argument `columns` of `replicate`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 _RULES = ("include", "exclude", "mask")
 
 _PLAIN = "value"
-"""The mask that changes no value: with it, a rule names a column that the target gets as it is."""
+"""Mask that changes no value. A rule with it names a column that the target gets unchanged."""
 
 
 class Rule(NamedTuple):
-    """What a target has of a column."""
+    """Rule for one column of a target."""
 
     is_kept: bool = True
     mask: str | None = None
-    """An expression of `value`."""
+    """Expression of `value`."""
     is_known: bool = True
     """Whether a rule names the column, or a statement added it."""
     names: frozenset[str] = frozenset()
-    """The names that the column has and had, in lower case."""
+    """Current and former names of the column, in lower case."""
 
     def and_that(self, older: Rule) -> Rule:
-        """Return what both leave of a column. Of two expressions, this one's is taken."""
+        """Combine with an older rule: both restrict the column. If both have a mask, this one's is used."""
         is_kept, is_known = self.is_kept and older.is_kept, self.is_known and older.is_known
         mask = older.mask if self.mask is None else self.mask
         return Rule(is_kept, mask, is_known, self.names | older.names)
@@ -42,19 +42,19 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnRules:
-    """The rules that a user gave for one name of a table. Names are in lower case: MySQL compares them without case."""
+    """Rules of a user for one name of a table. Names are in lower case, since MySQL compares them without case."""
 
     include: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
     mask: Mapping[str, str] = field(default_factory=dict)
-    """Expressions of `value`."""
+    """Expressions of `value` by column."""
 
     @classmethod
     def of(cls, table: str, rules: Mapping[str, Any]) -> ColumnRules:
-        """Check the rules that a user gave.
+        """Check the rules of a user.
 
         Raises:
-            ValueError: A rule is not known, or has another type.
+            ValueError: A rule is unknown, or has the wrong type.
         """
         for name, rule in rules.items():
             if name not in _RULES:
@@ -72,13 +72,13 @@ class ColumnRules:
         )
 
     def rule(self, name: str) -> Rule:
-        """Return what it says about a column, in lower case."""
+        """Return the rule for a column in lower case."""
         is_kept = name not in self.exclude and (self.include is None or name in self.include)
         return Rule(is_kept, self.mask.get(name), name in {*self.exclude, *self.mask, *(self.include or ())})
 
     @property
     def hidden(self) -> frozenset[str]:
-        """The columns that it excludes or masks."""
+        """Columns that the rules exclude or mask."""
         return self.exclude | {name for name, expression in self.mask.items() if expression != _PLAIN}
 
 
@@ -87,19 +87,19 @@ class TableRules:
     """Rules for the columns of one table."""
 
     find: Callable[[str], Rule] = lambda _: Rule()
-    """Returns the rule for a column, in lower case."""
+    """Function that returns the rule for a column in lower case."""
     hidden: frozenset[str] = frozenset()
-    """The columns that rules exclude or mask, by any name of the table, in lower case."""
+    """Columns that rules exclude or mask, under any name of the table, in lower case."""
     dropped: frozenset[str] = frozenset()
-    """The columns that statements dropped, in lower case."""
+    """Columns that statements dropped, in lower case."""
     stated: frozenset[str] = frozenset()
-    """The hidden columns that statements say the table has or had, in lower case."""
+    """Hidden columns that the table has or had by its statements, in lower case."""
     left_out: frozenset[str] = frozenset()
-    """The columns that nothing explains, in lower case."""
+    """Unexplained columns, in lower case."""
 
     @property
     def why_left_out(self) -> str:
-        """Why columns are left out that nothing explains, and the cure; empty if there are none."""
+        """Reason why unexplained columns are left out, with the remedy; empty without any."""
         names = ", ".join(sorted(self.left_out))
         return names and (
             f"no statement that was read added {names}, and no rule names it: it is left out; give it a rule in the "
@@ -107,16 +107,16 @@ class TableRules:
         )
 
     def keeps(self, name: str) -> bool:
-        """Whether the target has a column."""
+        """Return whether the target has a column."""
         return name.lower() not in self.left_out and self.find(name.lower()).is_kept
 
     def mask(self, name: str) -> str | None:
-        """Return the expression of `value` that the target has in place of a column."""
+        """Return the expression of `value` that replaces a column in the target."""
         expression = self.find(name.lower()).mask
         return None if expression == _PLAIN else expression
 
     def masks(self, names: Iterable[str]) -> bool:
-        """Whether one of these columns is masked."""
+        """Return whether any of these columns is masked."""
         return any(self.mask(name) is not None for name in names)
 
     def denying(
@@ -129,16 +129,16 @@ class TableRules:
         """Return these rules without the declared columns that nothing explains.
 
         Args:
-            table: The name of the table, for errors.
-            declared: The columns of each declaration.
-            known: The columns of the target in lower case; None: there is none yet, so the rules are made for what is
-                declared now.
+            table: Name of the table, for errors.
+            declared: Columns of each declaration.
+            known: Columns of the target in lower case. None if the target does not exist: the rules are then made for
+                the current declarations.
             is_shared: Returns whether the target may have columns from other tables.
 
         Raises:
-            ValueError: A declaration lacks a column that is excluded or masked, and no statement says what became of
-                it: it may have any name that nothing explains, and that of a column which the target has.
-        """
+            ValueError: A declaration lacks an excluded or masked column, and no statement explains it. The column may
+                then have any unexplained name, even the name of a column of the target.
+            """
         rules = [{name: self.find(name) for name in sorted(_lower(one))} for one in declared]
         names = [frozenset().union(*(rule.names for rule in one.values())) for one in rules]
         hidden, left_out = self.hidden - self.dropped, set()
@@ -161,7 +161,7 @@ class TableRules:
         return replace(self, left_out=frozenset(left_out))
 
     def and_those(self, older: TableRules) -> TableRules:
-        """Return what both leave of the columns."""
+        """Combine with older rules: both restrict the columns."""
         return TableRules(
             lambda name: self.find(name).and_that(older.find(name)),
             self.hidden | older.hidden,
@@ -171,13 +171,13 @@ class TableRules:
         )
 
     def kept(self, schema: StructType) -> StructType:
-        """The columns of a schema that the target has."""
+        """Return the columns of a schema that the target has."""
         from pyspark.sql.types import StructType
 
         return StructType([one for one in schema if self.keeps(one.name)])
 
     def masked(self, changes: DataFrame) -> DataFrame:
-        """The changes with expressions in place of values."""
+        """Return the changes with masks applied."""
         from pyspark.sql import functions as f
 
         names = changes.select(f"{COLUMNS}.*").columns
@@ -188,11 +188,11 @@ class TableRules:
         return changes.withColumn(COLUMNS, f.struct(*values))
 
     def of_table(self, rows: DataFrame) -> DataFrame:
-        """The same for the rows of a table, without the columns that are left out."""
+        """Return rows of the table with masks applied and without excluded columns."""
         return rows.selectExpr(*self.of_copy(rows.columns, TableRules()))
 
     def of_copy(self, columns: Sequence[str], former: TableRules, own: Collection[str] = ()) -> list[Sql]:
-        """Return the columns of a target whose table gets these rules; `own`: those that are not the source table's."""
+        """Return the columns of a target whose table gets these rules. `own` are columns that the source lacks."""
         values = {name: column(name) for name in columns if name in own or self.keeps(name)}
         plain = [name for name in values if name not in own and former.mask(name) is None]
         shown = values | {name: self._value(name, values[name]) for name in plain}
@@ -200,12 +200,12 @@ class TableRules:
 
     def _value(self, name: str, plain: Sql) -> Sql:
         expression = self.mask(name)
-        # The expression of a lambda function: `value` is its parameter, whatever other columns are called.
+        # A lambda function keeps `value` distinct from a column of this name.
         template = "transform(array({plain}), value -> {expression})[0]"
         return plain if expression is None else sql(template, plain=plain, expression=Sql(expression))
 
     def check_key(self, table: str, keys: Sequence[str]) -> None:
-        """Refuse rules after which rows of the source could not be distinguished.
+        """Refuse rules that would make rows of the source indistinguishable.
 
         Raises:
             ValueError: A column of the key is excluded or masked.
@@ -215,7 +215,7 @@ class TableRules:
                 raise ValueError(f"columns: {table}: the column {name} of the primary key cannot be left out or masked")
 
     def in_target(self, action: Action, before: TableRules) -> Action | str | None:
-        """Return what an action before these rules does to the target; None if nothing, a text says why it is stale."""
+        """Return an action's effect on the target under these rules. None means no effect; a text is a stale reason."""
         if isinstance(action, RenameColumn):
             if not before.keeps(action.old):
                 return None

@@ -1,7 +1,7 @@
-"""Finds the rules for the columns of a table, by all names of the table and of each column in the log.
+"""Finds the rules for a table's columns by all names of the table and of each column in the log.
 
-A rule names a table and a column, and both names change: an online migration writes the rows of `users` to `_users_gho`
-and renames this table, and a statement renames the column. What a column is left of is what all of these rules leave.
+A rule names a table and a column, but both names may change. An online migration writes the rows of `users` to
+`_users_gho` and renames this table; a statement renames the column. All rules of all these names apply together.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # gh-ost: _x_gho, _x_ghc, _x_del, _x_20240131235959_del. pt-online-schema-change: _x_new, _x_old, with more underscores
-# if these exist. If the name would be too long, x is shortened.
+# if these names exist. If the name would be too long, x is shortened.
 _SUFFIX = "(?:gho|ghc|del|new|old)"
 _COPY = re.compile(rf"(_+)(.+?)(_\d{{14}})?_{_SUFFIX}")
 _LONGEST = 64
 
 
 def originals(table: str) -> list[str]:
-    """The names of tables that an online migration copies under this name."""
+    """Return the names of tables that an online migration copies under this name."""
     found = _COPY.fullmatch(table)
     if found is None:
         return []
@@ -40,12 +40,12 @@ def originals(table: str) -> list[str]:
 
 
 def is_cut(table: str) -> bool:
-    """Whether a name may have been shortened. Servers count characters, and gh-ost bytes."""
+    """Return whether a name may have been shortened. Servers count characters; gh-ost counts bytes."""
     return _LONGEST in (len(table), len(table.encode()))
 
 
 def is_copy(table: str, original: str) -> bool:
-    """Whether a name is that of a copy of a table."""
+    """Return whether a name is the name of a table's copy."""
     found = originals(table)
     return original in found or (is_cut(table) and any(original.startswith(one) for one in found))
 
@@ -54,9 +54,9 @@ _Rule = TypeVar("_Rule")
 
 
 def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Rule | None:
-    """What an argument such as `keys` says about a table: of its name, or else of the table that it is a copy of.
+    """Return the value of an argument such as `keys` for a table, its original, or its name without schema.
 
-    Or else of its name without a schema.
+    The first match wins. An original is the table that this table is a copy of.
     """
     return next(iter(_all_of(rules, database, table)), None)
 
@@ -67,7 +67,7 @@ def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> lis
 
 @lru_cache(4096)
 def _keys_of(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
-    """The keys that name a table, its originals, the longest first, or it without a schema: a mask holds in each."""
+    """Return the keys for a table: its name, its originals (longest first), its name without schema."""
     prefix = argument_name(database, "")
     copies = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
     plain = (argument_name(database, name) for name in without_schema(table))
@@ -77,22 +77,22 @@ def _keys_of(keys: tuple[str, ...], database: str | None, table: str) -> list[st
 
 @dataclass(frozen=True)
 class Protection:
-    """The rules for the columns of all tables, by the argument `columns` of `replicate` and the log."""
+    """Rules for the columns of all tables, from the argument `columns` of `replicate` and the log."""
 
     spark: SparkSession
     columns: Mapping[str, ColumnRules]
     log: StatementLog
     is_followed: bool = True
-    """Whether rows are led through the statements after them. Else their columns may be those of any time."""
+    """Whether rows are carried through later statements. Otherwise their columns may be from any time."""
 
     def of(self, name: Name, cut: int | None = None) -> TableRules:
-        """Return the rules of a table at a cut; None: after all statements."""
+        """Return the rules of a table at a cut. None means after all statements."""
         return self._found([(name, cut)], lambda column: self._rule(name, column, cut))
 
     def of_rows(self, table: SourceTable) -> TableRules:
         """Return the rules for rows of a batch, by the current names of their columns.
 
-        They are those of what each column was when a row was written, and of what it is now.
+        They combine the rules for each column at the time of its row with the current rules.
         """
         if not self.columns:
             return TableRules()
@@ -108,7 +108,7 @@ class Protection:
         return self._found([(table.key, None), *((origin, cut) for cut in cuts)], find)
 
     def tables(self, name: Name, cut: int | None = None) -> list[Name]:
-        """Return the names that a table had, the newest first, and those of tables of which it may be a copy."""
+        """Return the names that a table had, newest first, and the names of tables that it may be a copy of."""
         return list(dict.fromkeys(table for table, _ in self._identity(name, "", cut).names))
 
     def _found(self, starts: Sequence[tuple[Name, int | None]], find: Callable[[str], Rule]) -> TableRules:
@@ -130,7 +130,7 @@ class Protection:
         return rule._replace(is_known=identity.is_added or any(one.is_known for one in found))
 
     def _identity(self, name: Name, column: str, cut: int | None) -> Identity:
-        """Return the names of a column, those of the tables of which its table may be a copy too."""
+        """Return the names of a column, including its names in tables of which its table may be a copy."""
         timeline = self.log.timeline(self.spark, name)
         found = timeline.identity(name, column, len(timeline.steps) if cut is None else cut)
         (database, table), first = found.names[-1]
@@ -141,7 +141,7 @@ class Protection:
         return found
 
     def _originals(self, database: str, table: str) -> list[Name]:
-        """Return the tables that may be copied under a name, also if their names were shortened for it."""
+        """Return the tables that may be copied under a name, even if their names were shortened for it."""
         names = originals(table)
         if names and is_cut(table):
             known = [*self.log.names(self.spark), *map(split_name, self.columns)]
