@@ -48,7 +48,7 @@ class Recent:
 
     @property
     def times(self) -> pa.Int64Array:
-        """Return event times in microseconds since 1970."""
+        """Event times in microseconds since 1970."""
         return pc.struct_field(self.orders, "event_time").cast(pa.int64())
 
     def since_of(self, count: int) -> int:
@@ -111,17 +111,17 @@ class Bounds:
 
     @property
     def latest(self) -> int:
-        """Return the latest event time."""
+        """Latest event time."""
         return max(self._event_times, default=_LOWEST)
 
     @property
     def _event_times(self) -> list[int]:
-        """Return the latest event time of each partition."""
+        """Latest event time of each partition."""
         return [value for (name, *_), value in self.highest.items() if name == "event_time"]
 
     @property
     def has_places(self) -> bool:
-        """Return whether commit times or places in a log exist."""
+        """Whether commit times or places in a log exist."""
         return any(name in ("place", "commit_ts") for name, *_ in self.highest)
 
     def __or__(self, other: Bounds) -> Bounds:

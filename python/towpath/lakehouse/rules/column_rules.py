@@ -138,7 +138,7 @@ class TableRules:
         Raises:
             ValueError: A declaration lacks an excluded or masked column, and no statement explains it. The column may
                 then have any unexplained name, even the name of a column of the target.
-            """
+        """
         rules = [{name: self.find(name) for name in sorted(_lower(one))} for one in declared]
         names = [frozenset().union(*(rule.names for rule in one.values())) for one in rules]
         hidden, left_out = self.hidden - self.dropped, set()
