@@ -1,1 +1,1 @@
-"""What a query says of tables: states, dead letters, quarantine."""
+"""What a query reports about tables: states, dead letters, quarantine."""

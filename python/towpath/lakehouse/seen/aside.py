@@ -1,6 +1,6 @@
-"""What cannot be applied: dead letters, and the messages of quarantined tables.
+"""Messages that cannot be applied: dead letters, and the messages of quarantined tables.
 
-Both are in tables, with the reason, until `towpath.spark.reprocess` applies them.
+Tables store both with the reason, until `towpath.spark.reprocess` applies them.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ _WAITING = "done_at IS NULL AND ({condition})"
 
 @dataclass(frozen=True)
 class Aside:
-    """A table for what cannot be applied."""
+    """Table for messages that cannot be applied."""
 
     table: str
     since: datetime | None = None
-    """What it got before this time does not count as there: it is being processed again."""
+    """Start of reprocessing. Rows that were recorded earlier do not count as waiting."""
 
     def append(self, rows: DataFrame, identity: tuple[str, ...]) -> None:
-        """Append rows, without those that wait there. One that is done may have been applied to another target."""
+        """Append rows except those that already wait. A row that is done may have been applied to another target."""
         waiting = "done_at IS NULL"
         if self.since is not None:
             waiting += f" AND recorded_at >= {timestamp(self.since)}"
         append_once(rows, self.table, identity, Sql(waiting))
 
     def waiting(self, spark: SparkSession, condition: Sql) -> DataFrame | None:
-        """What is not done and meets a condition; None if there is no table."""
+        """Return the waiting rows that meet a condition; None if the table does not exist."""
         if schema_of(spark, self.table) is None:
             return None
         return spark.read.table(table(self.table)).filter(sql(_WAITING, condition=condition))
 
     def finish(self, spark: SparkSession, condition: Sql) -> None:
-        """What waits and meets a condition is done."""
+        """Mark the waiting rows that meet a condition as done."""
         if schema_of(spark, self.table) is not None:
             update = f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {_WAITING}"
             execute(spark, sql(update, table=table(self.table), condition=condition))
 
     def has_since(self, spark: SparkSession, name: tuple[str, str], place: Place) -> bool:
-        """Whether messages of a table wait that are not older than a place in their partition."""
+        """Return whether messages of a table wait that are not older than a place in their partition."""
         template = (
             "{of_table} AND NOT coalesce("
             "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
@@ -63,7 +63,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Origin:
-    """The table of the changes; all fields are None if it is not known."""
+    """Table of the changes. All fields are None if it is unknown."""
 
     database: str | None = None
     table: str | None = None
@@ -71,7 +71,7 @@ class Origin:
     dialect: Dialect | None = None
 
     def columns(self) -> list[Column]:
-        """Its fields as constants."""
+        """Return the fields as constant columns."""
         from pyspark.sql import functions as f
 
         return [f.lit(value).cast("string").alias(name) for name, value in vars(self).items()]
@@ -80,12 +80,12 @@ class Origin:
 def write_dead_letters(
     rejected: DataFrame, aside: Aside | None, origin: Origin, default: tuple[str, str], problem: str
 ) -> None:
-    """Append changes that cannot be applied to their table, or events that cannot be read.
+    """Append changes that cannot be applied, or events that cannot be read, to the dead letters.
 
-    `default` has the kind and the reason of those that were decoded without an error.
+    `default` has the kind and the reason for rows that were decoded without an error.
 
     Raises:
-        ValueError: There is no table for dead letters. The text is the problem, followed by the first reason.
+        ValueError: No table for dead letters is given. The text is the problem, followed by the first reason.
     """
     from pyspark.sql import functions as f
 
@@ -119,13 +119,13 @@ def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: st
 
 
 def is_of(database: str | None, name: str) -> Sql:
-    """True if what waits is of a table, else false."""
+    """Return a condition that a waiting row belongs to a table. It is never null."""
     template = "coalesce(coalesce(database, '') = {database} AND `table` = {name}, false)"
     return sql(template, database=string(database or ""), name=string(name))
 
 
 def timestamp(time: datetime) -> Sql:
-    """A time as a literal."""
+    """Return a time as a literal."""
     return Sql(f"timestamp_micros({round(time.timestamp() * 1_000_000)})")
 
 

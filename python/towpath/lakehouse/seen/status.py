@@ -1,4 +1,4 @@
-"""The state of each target: whether it equals its source table as of what was read, or why not."""
+"""The state of each target: whether it equals its source table up to the messages read, and the reason if not."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from towpath.lakehouse.merging.rows import DELETE, OLD, REJECTED, ROW, UNKNOWN, 
 from towpath.printable import SHOWN, printable
 
 OK, DROPPED, RENAMED, QUARANTINED, STALE = STATES = "ok", "dropped", "renamed", "quarantined", "stale"
-"""The states of a target, the worst one last. The rows of a table that was dropped or renamed stay in its target."""
+"""States of a target, the worst one last. A target keeps the rows of a dropped or renamed table."""
 
 NO_BATCH = -1
-"""The number in place of a query's batch, if there is none."""
+"""Batch number outside of a query's batches."""
 
 GONE = (DROPPED, RENAMED)
-"""The states of targets whose table is gone."""
+"""States of targets whose table is gone."""
 
 REBUILT = "it is being rebuilt"
-"""Why a target is stale meanwhile."""
+"""Reason of a stale target during a rebuild."""
 
 REMOVED = "somebody removed the target: it has only the rows since then; rebuild it with rebuild"
-"""Why a target is stale that was created again."""
+"""Reason of a stale target that was created again."""
 
 _TIME = pa.timestamp("us", "UTC")
 
@@ -48,14 +48,14 @@ COLUMNS = pa.schema(
         ("updated_at", _TIME),
     ]
 )
-"""Those of the table of states."""
+"""Schema of the table of states."""
 
 COUNTS = ("applied", "ignored_as_old", "deleted", "dead_letters")
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """What a batch did to a target."""
+    """Effects of a batch on a target."""
 
     database: str | None
     table: str
@@ -71,16 +71,16 @@ class TableStatus:
     last_place: str | None = None
     merge_seconds: float | None = None
     ends: Sequence[str] = ()
-    """The states that do not hold any more, since the table was created again, or another one got its name."""
+    """States that no longer hold, since the table was created again or another table got its name."""
 
     @classmethod
     def stale(cls, name: tuple[str, str], target: str | None, reason: str, statement: str) -> TableStatus:
-        """The status of a table that does not equal its source because of a statement."""
+        """Return the status of a table that a statement made unequal to its source."""
         return cls(*name, target, STALE, printable(reason, SHOWN), printable(statement, SHOWN))
 
     @classmethod
     def of(cls, database: str | None, table: str, target: str | None, applied: Applied) -> TableStatus:
-        """The status of a table whose changes were applied; `target` is None if it does not exist yet."""
+        """Return the status of a table whose changes were applied. `target` is None if it does not exist yet."""
         counts = applied.counts
         reason = unordered(applied.unordered) if applied.unordered else None
         return cls(
@@ -100,11 +100,11 @@ class TableStatus:
 
 
 TableResult = TableStatus | Exception
-"""What became of a table's changes in a batch: its state, or the error for which the batch has to be read again."""
+"""Result of a table's changes in a batch: its state, or an error that requires reading the batch again."""
 
 
 def unordered(rows: int) -> str:
-    """Why a target is stale that keeps rows which a statement may have deleted."""
+    """Return why a target is stale if it keeps rows that a statement may have deleted."""
     return (
         f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
         "at the same time"
@@ -112,7 +112,7 @@ def unordered(rows: int) -> str:
 
 
 def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
-    """One status for each table: a batch applies a table several times if there are statements between its changes."""
+    """Combine statuses by table. A batch with statements between a table's changes applies the table several times."""
     combined: dict[tuple[str | None, str], TableStatus] = {}
     for one in found:
         key = one.database, one.table
@@ -121,7 +121,7 @@ def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:
 
 
 def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
-    """Both counts, the worse state, and the rest of the second."""
+    """Return the sums of the counts, the worse state, and the other fields of the second status."""
     worse = max(first, second, key=lambda one: STATES.index(one.state))
     worse = second if first.state in second.ends else worse
     times = filter(None, (first.last_event_time, second.last_event_time))
@@ -138,7 +138,7 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
 
 
 def status_rows(found: Iterable[TableStatus], batch_id: int) -> pa.Table:
-    """What a batch did, a row for each table, with the columns of the table of states."""
+    """Return the effects of a batch, a row for each table, with the columns of the table of states."""
     now = datetime.now(timezone.utc)
     others = {"since": now, "last_batch": batch_id, "updated_at": now}
     rows = [{**vars(one), **others, "last_event_time": _in_utc(one.last_event_time)} for one in by_table(found)]
@@ -146,5 +146,5 @@ def status_rows(found: Iterable[TableStatus], batch_id: int) -> pa.Table:
 
 
 def _in_utc(time: datetime | None) -> datetime | None:
-    """Spark collects times without a zone, in the zone of the process."""
+    """Convert a time to UTC. Spark collects times without a zone, in the zone of the process."""
     return time.astimezone(timezone.utc) if time is not None and time.tzinfo is None else time

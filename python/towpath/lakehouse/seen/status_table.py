@@ -1,4 +1,4 @@
-"""The table of the states of targets, and the states that a batch has found."""
+"""The table of target states, and the states that a batch has found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UNSOUND = (QUARANTINED, STALE)
-"""The states of targets that do not equal their tables."""
+"""States of targets that do not equal their source tables."""
 
 
 def _severity(state: str) -> str:
@@ -40,9 +40,8 @@ def _severity(state: str) -> str:
 
 
 def _assignments() -> dict[str, str]:
-    # A target stays stale or quarantined until it is rebuilt or reprocessed, and dropped or renamed until it is created
-    # again.
-    # What is quarantined while a target is rebuilt is not in the new target.
+    # A target stays stale or quarantined until it is rebuilt or reprocessed. It stays dropped or renamed until its
+    # table is created again. Messages that are quarantined during a rebuild are missing in the new target.
     is_missed = f"s.state = '{QUARANTINED}' AND coalesce(t.reason, '') = '{REBUILT}'"
     is_kept = f"s.state = '{OK}' OR {_severity('s.state')} < {_severity('t.state')} AND NOT ({is_missed})"
     of_state = ("state", "since", "statement")
@@ -58,10 +57,10 @@ def _assignments() -> dict[str, str]:
 
 
 _ASSIGNMENTS = _assignments()
-"""What becomes of the columns of a stored row `t`, to which a new row `s` comes, in SQL of Spark and of delta-rs."""
+"""Expressions for the columns of a stored row `t` when a new row `s` arrives, in SQL of Spark and of delta-rs."""
 
 _SAME_TABLE = "(t.database IS NOT DISTINCT FROM s.database) AND t.{table} = s.{table}"
-"""Whether both are of one table. Spark and delta-rs quote the name of the column `table` in different ways."""
+"""Condition that two rows are of one table. Spark and delta-rs quote the column `table` in different ways."""
 
 
 _READ = ("database", "table", "target", "state", "reason", "applied", "last_batch", "updated_at")
@@ -72,24 +71,24 @@ def _name(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class StatusTable:
-    """The table of states. Without a name nothing is written, and only the states of the batch are known."""
+    """Table of states. Without a name nothing is written, and only the states of the batch are known."""
 
     def __init__(self, target: str | None, in_tasks: TaskMerges | None = None) -> None:
-        """Know no state. Without `in_tasks` delta-rs does not write the table."""
+        """Start with no states. Without `in_tasks` delta-rs does not write the table."""
         self.target = target
         self._table = OwnTable(target, in_tasks or TaskMerges(SPARK)) if target else None
         self._known: dict[tuple[str, str], dict[str, str]] | None = None
         self._lock = RLock()
 
     def begin(self) -> None:
-        """A batch begins: other queries may have written states."""
+        """Begin a batch: other queries may have written states."""
         self._known = None
 
     def write(self, spark: SparkSession, found: Sequence[TableStatus], batch_id: int = NO_BATCH) -> None:
         """Merge states.
 
-        Without a batch they are written before the commits that they come from. If the driver ends in between, the
-        batch is read again, but what the commit replaced cannot say it any more.
+        Without a batch, states are written ahead of the commits that cause them. If the driver ends in between, the
+        batch is read again, but the commit may have replaced the rows that show the state.
         """
         with self._lock:
             if found and self._table is not None:
@@ -99,7 +98,7 @@ class StatusTable:
             for one in found if batch_id == NO_BATCH else ():
                 if one.state != OK:
                     states = self._wrong(spark).setdefault((one.database or "", one.table), {})
-                    states.pop(one.state, None)  # the last one is the newest
+                    states.pop(one.state, None)  # keep the newest one last
                     states[one.state] = one.reason or one.state
 
     def _merge(self, spark: SparkSession, target: str, frame: DataFrame) -> None:
@@ -113,16 +112,16 @@ class StatusTable:
         return self._table.rows(spark, _READ) if self._table else []
 
     def tables(self, spark: SparkSession) -> set[tuple[str, str]]:
-        """The database and the name of each table that has a state."""
+        """Return the database and the name of each table that has a state."""
         return {_name(row) for row in self._rows(spark)}
 
     def written(self, spark: SparkSession) -> dict[str, tuple[int, int]]:
-        """The targets that have been created, but for those of dropped and renamed tables.
+        """Return the targets that have been created, without those of dropped and renamed tables.
 
         Returns:
-            For each of them the last batch, and when its state was written last, in microseconds since 1970.
+            Last batch of each target, and the last time its state was written, in microseconds since 1970.
         """
-        # Those of snapshots and of RENAME TABLE have rows before a change is applied to them.
+        # Targets of snapshots and of RENAME TABLE have rows before any change is applied to them.
         return {
             row["target"]: (row["last_batch"], int(row["updated_at"].timestamp() * 1e6))
             for row in self._rows(spark)
@@ -130,23 +129,23 @@ class StatusTable:
         }
 
     def reason(self, spark: SparkSession, name: tuple[str, str]) -> str | None:
-        """Why the target of a table does not equal it."""
+        """Return why a table's target does not equal its source."""
         with self._lock:
             found = dict(self._wrong(spark).get(name, {}))
         return next((found[state] for state in reversed(found) if state in _UNSOUND), None)
 
     def end(self, spark: SparkSession, name: tuple[str, str], states: Sequence[str]) -> None:
-        """States of a table do not hold any more."""
+        """End states of a table."""
         with self._lock:
             known = self._wrong(spark).get(name, {})
-            if known.keys().isdisjoint(states):  # an UPDATE of nothing takes as long as a small merge
+            if known.keys().isdisjoint(states):  # an UPDATE without effect takes as long as a small merge
                 return
             for state in states:
                 known.pop(state, None)
             self.set_ok(spark, [name], states)
 
     def _wrong(self, spark: SparkSession) -> dict[tuple[str, str], dict[str, str]]:
-        """The states of tables but `ok`: those of earlier batches, and those that this one has found, each with why."""
+        """Return the states other than `ok` with their reasons, from earlier batches and this batch, by table."""
         if self._known is None:
             found = (row for row in self._rows(spark) if row["state"] != OK)
             self._known = {_name(row): {row["state"]: row["reason"] or row["state"]} for row in found}
@@ -159,7 +158,7 @@ class StatusTable:
         states: Sequence[str] = (QUARANTINED,),
         reason: str | None = None,
     ) -> None:
-        """Say that tables are right again that were in one of the states, for this reason if one is given."""
+        """Set tables in one of the states to `ok`, if the reason is the given one."""
         if self.target is None or schema_of(spark, self.target) is None:
             return
         template = (

@@ -1,7 +1,7 @@
-"""Reads MySQL's, MariaDB's and TiDB's DDL statements into the actions that a table's replica has to follow.
+"""Reads DDL statements of MySQL, MariaDB and TiDB into actions for a table's replica.
 
-A statement is read in full or it is `NotFollowed`: no action is guessed. Statements that change neither rows nor
-columns, such as those about indexes, views and users, have no action.
+A statement is either read in full or `NotFollowed`: no action is guessed. Statements that change neither rows nor
+columns, such as statements about indexes, views and users, have no actions.
 """
 
 from towpath.lakehouse.statements.actions import (

@@ -1,4 +1,4 @@
-"""What a table's replica has to do after a DDL statement."""
+"""Actions for a table's replica after a DDL statement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from towpath.lakehouse.statements.column_definitions import Column
 
 @dataclass(frozen=True)
 class TableName:
-    """A table of the source. Names keep their case; whether case matters is a setting of the server."""
+    """Table of the source. Names keep their case; a setting of the server decides whether case matters."""
 
     database: str | None
     table: str
@@ -17,7 +17,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class AddColumn:
-    """ADD COLUMN. Its position is ignored."""
+    """ADD COLUMN. The position of the column is ignored."""
 
     table: TableName
     column: Column
@@ -26,7 +26,7 @@ class AddColumn:
 
 @dataclass(frozen=True)
 class ModifyColumn:
-    """MODIFY COLUMN: another type, nullability or default. CHANGE COLUMN is this, then RENAME COLUMN."""
+    """MODIFY COLUMN: a new type, nullability or default. CHANGE COLUMN is this action, then RENAME COLUMN."""
 
     table: TableName
     column: Column
@@ -51,11 +51,11 @@ class DropColumn:
 
 @dataclass(frozen=True)
 class ChangePrimaryKey:
-    """The primary key is added, dropped, or another one."""
+    """A primary key that is added, dropped or changed."""
 
     table: TableName
     columns: tuple[str, ...]
-    """Its columns in order; empty if the table has none now."""
+    """Columns of the new key in order; empty if the table has no key."""
 
 
 @dataclass(frozen=True)
@@ -74,39 +74,39 @@ class DropTable:
 
 @dataclass(frozen=True)
 class DropDatabase:
-    """DROP DATABASE: all of its tables are gone."""
+    """DROP DATABASE, which drops all of its tables."""
 
     database: str
 
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE TABLE. A table made from a query has the columns that are spelled out only."""
+    """CREATE TABLE. A table from a query lists only the columns that are spelled out."""
 
     table: TableName
     columns: tuple[Column, ...] = ()
     primary_key: tuple[str, ...] = ()
     if_not_exists: bool = False
     like: TableName | None = None
-    """The table whose definition is copied, without its rows."""
+    """Table whose definition is copied without its rows."""
 
 
 @dataclass(frozen=True)
 class RenameTable:
-    """RENAME TABLE, or ALTER TABLE with RENAME: pairs of the old and the new name, to be done in this order."""
+    """RENAME TABLE, or ALTER TABLE with RENAME: pairs of the old and the new name, to be applied in this order."""
 
     pairs: tuple[tuple[TableName, TableName], ...]
 
 
 @dataclass(frozen=True)
 class NotFollowed:
-    """Rows or columns changed in a way that no reader of the log can follow, or the statement could not be read."""
+    """Change of rows or columns that no reader of the log can follow, or a statement that could not be read."""
 
     reason: str
     tables: tuple[TableName, ...] = ()
-    """The tables that are concerned, as far as they are known; if none is, it is the table of the message."""
+    """Affected tables, as far as known. If empty, the message's table is affected."""
     others: tuple[TableName, ...] = ()
-    """Known tables that may be concerned too: of any database if it is None, all of a database if `table` is empty."""
+    """Known tables that may be affected too: in any database if it is None, all of a database if `table` is empty."""
 
 
 Action = (
@@ -125,7 +125,7 @@ Action = (
 
 
 def tables_of(action: Action) -> list[TableName]:
-    """The tables that an action names."""
+    """Return the tables that an action names."""
     if isinstance(action, RenameTable):
         return [name for pair in action.pairs for name in pair]
     if isinstance(action, NotFollowed):

@@ -38,7 +38,7 @@ _LOSES_ROWS = {
     "DISCARD": "the rows' files are removed",
     "IMPORT": "the rows' files are replaced",
 }
-"""Clauses that are alone in their statement, and what no change of a row says about them."""
+"""Clauses that are alone in their statement, with their effect that no row change in the log shows."""
 
 _KEEPS_ROWS = phrases(
     """
@@ -48,7 +48,7 @@ _KEEPS_ROWS = phrases(
     SET HYPO TIFLASH REPLICA, CACHE, NOCACHE, COMPACT, ATTRIBUTES, ADD STATS_EXTENDED, DROP STATS_EXTENDED
     """
 )
-"""Clauses that are alone in their statement and only move rows within the table; from LAST PARTITION on TiDB's."""
+"""Clauses that are alone in their statement and only move rows in the table. From LAST PARTITION on they are TiDB's."""
 
 _NO_EFFECT = phrases(
     """
@@ -58,13 +58,13 @@ _NO_EFFECT = phrases(
 )
 _STORAGE = phrases("ENABLE KEYS, DISABLE KEYS, FORCE, REMOVE PARTITIONING, REMOVE TTL")
 _UNICODE = ("UTF8MB4", "UTF16", "UTF16LE", "UTF32", "GB18030")
-"""Character sets that have the characters of all others."""
+"""Character sets that contain the characters of all others."""
 
 EXISTENCE = ("IF EXISTS", "IF NOT EXISTS")
 
 
 def read_alter_table(cursor: Cursor, names: Names) -> list[Action]:
-    """The actions of ALTER TABLE, after these words."""
+    """Return the actions of ALTER TABLE, after these words."""
     cursor.accept("IF EXISTS")
     table = names.read(cursor)
     wait(cursor)
@@ -80,7 +80,7 @@ def read_alter_table(cursor: Cursor, names: Names) -> list[Action]:
 
 
 def wait(cursor: Cursor) -> None:
-    """MariaDB's time to wait for a lock."""
+    """Read MariaDB's time to wait for a lock."""
     if cursor.accept("WAIT"):
         cursor.next()
     cursor.accept("NOWAIT")
@@ -107,7 +107,7 @@ def _other_table(tokens: Sequence[Token], names: Names) -> None:
 
 
 class _Clauses:
-    """Reads the clauses of one statement."""
+    """Reader of the clauses of one statement."""
 
     def __init__(self, table: TableName, names: Names) -> None:
         self.table = table
@@ -115,7 +115,7 @@ class _Clauses:
         self._is_sorting = False
 
     def read(self, cursor: Cursor) -> list[Action]:
-        """The actions of one clause."""
+        """Return the actions of one clause."""
         if cursor.peek() is None:
             raise cursor.unexpected("a clause of ALTER TABLE")
         actions = list(self._clause(cursor))
@@ -139,7 +139,7 @@ class _Clauses:
     def _other(self, cursor: Cursor) -> Iterator[Action]:
         if cursor.accept("CONVERT TO"):
             is_set = cursor.accept_one("CHARACTER SET", "CHARSET", "CHAR SET")
-            if not is_set or cursor.word() not in _UNICODE:  # characters that the new set lacks are lost
+            if not is_set or cursor.word() not in _UNICODE:  # characters outside of the new set are lost
                 yield NotFollowed("CONVERT TO CHARACTER SET converts the rows", (self.table,))
             cursor.skip()
         elif cursor.accept("ORDER BY"):
@@ -187,7 +187,7 @@ class _Clauses:
             yield ChangePrimaryKey(self.table, (column.name,))
 
     def _change(self, cursor: Cursor, *, is_renamed: bool) -> Iterator[Action]:
-        """The actions of MODIFY, or of CHANGE, which modifies a column and then renames it."""
+        """Yield the actions of MODIFY, or of CHANGE, which modifies a column and then renames it."""
         cursor.accept_one(*EXISTENCE)
         old = column_name(cursor) if is_renamed else ""
         column = read_column(cursor)
@@ -223,7 +223,7 @@ class _Clauses:
 
 
 def _is_sort_column(cursor: Cursor) -> bool:
-    """Whether a part of the statement is a further column of ORDER BY."""
+    """Return whether a part of the statement is a further column of ORDER BY."""
     ahead = Cursor(cursor.rest)
     try:
         column_name(ahead)
@@ -237,17 +237,17 @@ _ORDER = (DropColumn, ModifyColumn, RenameColumn, AddColumn, ChangePrimaryKey, N
 
 
 def _in_order(actions: list[Action]) -> list[Action]:
-    """MySQL does all clauses at once, and they name the columns from before: a name is freed before it is used."""
+    """Order the actions. MySQL runs all clauses at once on the old names, so free a name before its reuse."""
     renaming = _freed_first([action for action in actions if isinstance(action, RenameColumn)])
     others = [action for action in actions if not isinstance(action, RenameColumn)]
     if any(isinstance(action, ChangePrimaryKey) and action.columns for action in others):
-        # One is dropped before another one is added.
+        # A key is dropped before another one is added.
         others = [action for action in others if not isinstance(action, ChangePrimaryKey) or action.columns]
     return sorted([*renaming, *others], key=lambda action: _ORDER.index(type(action)))
 
 
 def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
-    """Renames in an order in which no new name is the old name of a later one."""
+    """Order renames so that no new name is the old name of a later one."""
     left = {action.old.lower(): action for action in actions}
     if len(left) < len(actions):
         raise NotReadError("a column gets two names")

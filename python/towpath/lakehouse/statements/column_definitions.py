@@ -1,4 +1,4 @@
-"""Definitions of columns in MySQL's DDL: the type, and the value that ADD COLUMN gives to the rows that exist."""
+"""Column definitions in MySQL's DDL: the type, and the value that ADD COLUMN gives to existing rows."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from towpath.lakehouse.statements.values import given_value, implicit_value
 
 GENERATED = "the column is generated"
 NUMBERED = "AUTO_INCREMENT numbers the rows"
-"""Why the value of a generated column is not known."""
+"""Why the value of a generated column is unknown."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column as a statement defines it."""
+    """Column as a statement defines it."""
 
     name: str
     type: str
     """MySQL's type with its canonical name: `int(10) unsigned`, `decimal(10,2)`, `enum('a','b')`."""
     nullable: bool = True
     initial: str | bytes | None = None
-    """The value of existing rows after ADD COLUMN: None is NULL, text is as MySQL prints it (digits for `bit`), and a
-    binary type has bytes. Zero dates are text too: `zero_date` decides what becomes of them, as in rows."""
+    """Value of existing rows after ADD COLUMN. None is NULL.
+
+    A text is as MySQL prints it (digits for `bit`); a binary type has bytes. Zero dates are text too: `zero_date`
+    applies to them as it does in rows.
+    """
     unknown: str | None = None
-    """Why `initial` is not known, for example DEFAULT CURRENT_TIMESTAMP; None if it is."""
+    """Why `initial` is unknown, for example DEFAULT CURRENT_TIMESTAMP; None if it is known."""
     primary: bool = False
     """Whether the column is declared as the primary key."""
 
 
 def read_column(cursor: Cursor) -> Column:
-    """Read a column's name, type, attributes and position; what follows them is left."""
+    """Read a column's name, type, attributes and position. Leave the following tokens."""
     name = column_name(cursor)
     if cursor.accept("SERIAL"):
         found = _Definition(name, ColumnType("bigint", unsigned=True), nullable=False, unknown=NUMBERED)
@@ -42,7 +45,7 @@ def read_column(cursor: Cursor) -> Column:
 
 
 def column_name(cursor: Cursor) -> str:
-    """Read the name of a column, which its table and database may precede."""
+    """Read the name of a column, which may be qualified by table and database."""
     cursor.accept(".")
     name = cursor.name()
     while cursor.accept("."):
@@ -52,7 +55,7 @@ def column_name(cursor: Cursor) -> str:
 
 @dataclass
 class _Definition:
-    """Reads the attributes after a type."""
+    """Reader of the attributes after a type."""
 
     name: str
     type: ColumnType
@@ -70,7 +73,7 @@ class _Definition:
         return Column(self.name, self.type.text, nullable, initial, unknown, self.primary)
 
     def _attribute(self, cursor: Cursor) -> bool:
-        """Read one attribute; False if none is next."""
+        """Read one attribute. Return False if no attribute is next."""
         if cursor.accept("NOT NULL"):
             self.nullable = False
         elif cursor.accept("NULL"):
@@ -126,7 +129,7 @@ _INTRODUCERS = ("DATE", "TIME", "TIMESTAMP", "_UTF8MB4", "_UTF8", "_UTF8MB3")
 
 
 def _literal(cursor: Cursor) -> Token | None:
-    """Read a literal; None if another expression is next."""
+    """Read a literal. Return None if another expression is next."""
     after = cursor.peek(1)
     if cursor.word() in ("NULL", "TRUE", "FALSE"):
         return cursor.next()
@@ -139,7 +142,7 @@ _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIMESTAMP", "LOCALTIME")
 
 
 def _function(cursor: Cursor) -> None:
-    """MariaDB's DEFAULT may be a function's call without parentheses around it."""
+    """Read a function call without parentheses around it, which MariaDB accepts in DEFAULT."""
     if cursor.accept_one(*_NOW, "CURRENT_DATE", "CURRENT_TIME", "CURRENT_USER", "CURDATE", "CURTIME"):
         cursor.skip_parentheses()
         return
@@ -156,7 +159,7 @@ _MARKS = phrases(
 
 
 def _other_attribute(cursor: Cursor) -> bool:
-    """Read an attribute that changes no values, or a position; False if none is next."""
+    """Read an attribute that changes no values, or a position. Return False if neither is next."""
     if cursor.accept_one(*_MARKS):
         return True
     if cursor.accept("COMMENT"):

@@ -10,7 +10,7 @@ from towpath.lakehouse.statements.tokens import Cursor, NotReadError, phrases, s
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type."""
+    """Column type."""
 
     name: str
     arguments: tuple[str, ...] = ()
@@ -20,14 +20,14 @@ class ColumnType:
 
     @property
     def text(self) -> str:
-        """The type as MySQL spells it."""
+        """Return the type in MySQL's spelling."""
         labels = (label.replace("\\", "\\\\").replace("'", "''") for label in self.labels)
         inner = ",".join(f"'{label}'" for label in labels) or ",".join(self.arguments)
         return f"{self.name}{f'({inner})' if inner else ''}{' unsigned' * self.unsigned}{' zerofill' * self.zerofill}"
 
     @property
     def number(self) -> int:
-        """The first argument; 0 without one."""
+        """First argument, or 0."""
         return int(self.arguments[0]) if self.arguments else 0
 
 
@@ -35,8 +35,8 @@ _CHARACTERS = ("CHAR", "CHARACTER", "NCHAR", "NATIONAL CHAR", "NATIONAL CHARACTE
 _TEXTS = ("tinytext", "text", "mediumtext", "longtext")
 _BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
 
-# Types with the least and the greatest count of numbers in parentheses, and what they are without. Each name is one of
-# its spellings too.
+# Types with the minimum and maximum count of numbers in parentheses, and their defaults. Each name is also one of its
+# spellings.
 _GROUPS: tuple[tuple[int, int, tuple[str, ...], dict[str, str]], ...] = (
     (0, 1, (), {"tinyint": "INT1", "smallint": "INT2", "mediumint": "MIDDLEINT, INT3"}),
     (0, 1, (), {"int": "INTEGER, INT4", "bigint": "INT8"}),
@@ -64,7 +64,7 @@ _WORDS = sorted(_ARGUMENTS, key=lambda words: -len(words.split()))
 _BYTES = {"char": "binary", "varchar": "varbinary"} | {
     f"{size}text": f"{size}blob" for size in ("tiny", "", "medium", "long")
 }
-"""What a type of characters is in the character set `binary`."""
+"""Binary types of character types with the character set `binary`."""
 
 INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 FLOATS = frozenset({"float", "double"})
@@ -80,7 +80,7 @@ def read_type(cursor: Cursor) -> ColumnType:
     if cursor.accept_one("BOOLEAN", "BOOL"):
         return ColumnType("tinyint", ("1",))
     if cursor.accept("REAL"):
-        # With the SQL mode REAL_AS_FLOAT it is a float, whose values a double holds too.
+        # In the SQL mode REAL_AS_FLOAT the type is a float. A double holds its values too.
         return _numeric(cursor, ColumnType("double", _numbers(cursor, 0, 2)))
     words = cursor.accept_one(*_WORDS)
     if not words:
@@ -97,7 +97,7 @@ def _completed(cursor: Cursor, name: str, arguments: tuple[str, ...]) -> ColumnT
         arguments = (*arguments, "0")
     if name in NUMBERS and name != "bit":
         return _numeric(cursor, ColumnType(name, arguments))
-    # TEXT(n) is the smallest type of its kind that holds n characters; that makes no difference to its values.
+    # TEXT(n) is the smallest type of its kind that holds n characters. Its values stay the same.
     found = ColumnType(name, () if name in (*_TEXTS, *_BLOBS, "year") else arguments)
     return _collated(cursor, found) if name in TEXTS else found
 
@@ -111,7 +111,7 @@ def _numbers(cursor: Cursor, least: int, most: int) -> tuple[str, ...]:
 
 
 def _labels(cursor: Cursor) -> tuple[str, ...]:
-    """The members of an enum or set. MySQL drops blanks at their ends."""
+    """Read the members of an enum or set. MySQL drops trailing blanks."""
     parts = split(cursor.parenthesized(), ",")
     if any(len(part) != 1 or part[0].kind != "string" for part in parts):
         raise NotReadError("an enum or set with a member that is not a string")
@@ -127,7 +127,7 @@ def _numeric(cursor: Cursor, found: ColumnType) -> ColumnType:
 
 
 def _collated(cursor: Cursor, found: ColumnType) -> ColumnType:
-    """A type of characters, with its character set and collation: they matter only if the set is `binary`."""
+    """Read the character set and collation of a character type. They only matter if the set is `binary`."""
     name = found.name
     while True:
         if cursor.accept("BYTE"):

@@ -17,14 +17,14 @@ from towpath.lakehouse.statements.tokens import Cursor, split
 
 
 def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Action]:
-    """The actions of CREATE TABLE, or of MariaDB's CREATE OR REPLACE TABLE, after these words."""
+    """Return the actions of CREATE TABLE, or of MariaDB's CREATE OR REPLACE TABLE, after these words."""
     if_not_exists = cursor.accept("IF NOT EXISTS")
     table = names.read(cursor)
     like = _like(cursor, names)
     columns, key = ((), ()) if like else _elements(cursor)
     read_options(cursor)
     skip_partitioning(cursor)
-    if not is_query(cursor):  # the rows of a query are changes of rows in the log
+    if not is_query(cursor):  # the log has the rows of a query as row changes
         cursor.end()
         if not columns and not like:
             raise cursor.unexpected("columns or a query")
@@ -33,18 +33,18 @@ def read_create_table(cursor: Cursor, names: Names, replaced: bool) -> list[Acti
 
 
 def _like(cursor: Cursor, names: Names) -> TableName | None:
-    """Read LIKE and the table, which may be in parentheses, if they are next."""
+    """Read LIKE and its table, perhaps in parentheses, if they are next."""
     phrase = cursor.accept_one("LIKE", "( LIKE")
     if not phrase:
         return None
-    like = names.next_statement().read(cursor)  # its rows do not change
+    like = names.next_statement().read(cursor)  # the rows of this table do not change
     if phrase == "( LIKE":
         cursor.expect(")")
     return like
 
 
 def _elements(cursor: Cursor) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-    """Read the columns and the primary key, if they are spelled out: a query's columns are not."""
+    """Read the columns and the primary key, if they are spelled out. A query's columns are not."""
     if cursor.word() != "(" or is_query(cursor, 1):
         return (), ()
     columns: list[Column] = []

@@ -1,4 +1,4 @@
-"""Reads the statements of a text."""
+"""Reads the statements in a text."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from towpath.lakehouse.statements.table_names import Names
 from towpath.lakehouse.statements.tokens import Cursor, NotReadError, Token, phrases, split, tokenize
 
 MAX_LENGTH = 256 * 1024
-"""Characters of a text that is read; a longer one is `NotFollowed`. The time to read a text is linear in its length."""
+"""Maximum characters of a text. A longer text is `NotFollowed`. The time to read a text is linear in its length."""
 
 _BODIES = ("PROCEDURE", "FUNCTION", "AGGREGATE FUNCTION", "TRIGGER", "EVENT", "PACKAGE")
-"""Objects whose definition may have semicolons in it: it is the rest of the text."""
+"""Objects whose definition may contain semicolons: it extends to the end of the text."""
 
 _OBJECTS = _BODIES + phrases(
     """
@@ -36,7 +36,7 @@ _OBJECTS = _BODIES + phrases(
     RANGE, TEMPORARY
     """
 )
-"""What CREATE, ALTER and DROP have besides tables, indexes and databases. TEMPORARY tables are not replicated."""
+"""Objects of CREATE, ALTER and DROP besides tables, indexes and databases. TEMPORARY tables are not replicated."""
 
 _HARMLESS = phrases(
     """
@@ -51,19 +51,19 @@ _INDEX = ("ONLINE INDEX", "OFFLINE INDEX", "INDEX")
 
 
 def read_statements(text: str, database: str | None = None, table: str | None = None) -> list[Action]:
-    """The actions of the statements in a text, in the order in which they have to be done.
+    """Return the actions of the statements in a text, in execution order.
 
     Args:
         text: One statement, or several with semicolons between them.
-        database: The default database, that of tables which are named without one.
-        table: The table of the message with this database.
+        database: The default database, for tables that are named without a database.
+        table: The table of the message in this database.
 
     Returns:
-        The actions; none for statements that change neither rows nor columns. A statement that cannot be read in full
-        has `NotFollowed` as its only action.
+        Actions. Statements that change neither rows nor columns have none. A statement that cannot be read in full has
+        `NotFollowed` as its only action.
 
     Raises:
-        ImportError: sqlglot is not installed. Nothing in the text raises an error.
+        ImportError: sqlglot is not installed. The text never causes an error.
     """
     if len(text) > MAX_LENGTH:
         return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", others=_words(text, database))]
@@ -85,14 +85,14 @@ def read_statements(text: str, database: str | None = None, table: str | None = 
 
 
 def _words(text: str, database: str | None) -> tuple[TableName, ...]:
-    """The words of a text that cannot be split, since each may be the name of a table."""
+    """Return the words of a text that cannot be split. Each may be the name of a table."""
     quoted = (name for pair in re.findall(r"`([^`]+)`|\"([^\"]+)\"", text) for name in pair if name)
     words = dict.fromkeys([*re.findall(r"[\w$]+", text), *quoted])
     return tuple(TableName(None if "." in text else database, word) for word in words)
 
 
 def _effects(actions: Sequence[Action]) -> list[Action]:
-    """The actions without the values that columns give to rows: a table that is created has none."""
+    """Return the actions without initial values of columns if a table is created, since it has no rows."""
     return [_of_no_rows(one) if isinstance(one, CreateTable) else one for one in actions]
 
 
@@ -163,7 +163,7 @@ def _create(cursor: Cursor, names: Names) -> list[Action]:
 
 
 def _definer(cursor: Cursor) -> None:
-    """Read what may be between CREATE or ALTER and VIEW, PROCEDURE and others."""
+    """Read the words that may stand between CREATE or ALTER and VIEW, PROCEDURE and others."""
     if cursor.accept("ALGORITHM ="):
         cursor.name()
     if cursor.accept("DEFINER ="):  # 'name'@'host', CURRENT_USER or MariaDB's role
@@ -176,7 +176,7 @@ def _definer(cursor: Cursor) -> None:
 
 
 def _is_body(cursor: Cursor) -> bool:
-    """Whether the statement creates or alters something with a body of statements."""
+    """Return whether the statement creates or alters an object with a body of statements."""
     ahead = Cursor(cursor.rest)
     if not ahead.accept_one("CREATE OR REPLACE", "CREATE", "ALTER"):
         return False
@@ -262,7 +262,7 @@ _READERS: dict[str, Callable[[Cursor, Names], list[Action]]] = {
 
 
 def _changed_tables(verb: str, cursor: Cursor, names: Names) -> tuple[TableName, ...]:
-    """The table whose rows a statement changes, where it names one only."""
+    """Return the table whose rows a statement changes, if the statement names only one table."""
     if verb not in ("INSERT", "REPLACE", "UPDATE", "DELETE"):
         return ()
     while cursor.accept_one("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "QUICK", "IGNORE", "INTO", "FROM"):

@@ -12,10 +12,10 @@ _NOT_TABLES = ("COLUMN", "INDEX", "KEY")
 
 
 class Names:
-    """Reads the names of a statement's tables, and collects them."""
+    """Reader and collection of a statement's table names."""
 
     def __init__(self, database: str | None, table: str | None = None) -> None:
-        """Begin with the database of names without one, and with the table of a message of this database."""
+        """Begin with the default database, and with the table of a message in this database."""
         self.database = database
         self.tables: list[TableName] = []
         self._message_table = table
@@ -24,7 +24,7 @@ class Names:
         self._qualified: set[TableName] = set()
 
     def use(self, database: str) -> None:
-        """Set the session's database, to which names without a database belong."""
+        """Set the session's database. Names without a database belong to it."""
         self.database, self._is_session = database, True
 
     def next_statement(self) -> Names:
@@ -34,7 +34,7 @@ class Names:
         return names
 
     def read(self, cursor: Cursor) -> TableName:
-        """Read the name of a table, with its database or without."""
+        """Read the name of a table, with or without its database."""
         cursor.accept(".")  # MySQL reads .`a` as `a`
         first = cursor.name()
         if cursor.accept("."):
@@ -47,7 +47,7 @@ class Names:
         return table
 
     def read_renamed(self, tokens: Sequence[Token]) -> None:
-        """Read all names that RENAME may give, from a statement that is not in the grammar."""
+        """Read all names that RENAME may assign, from a statement outside of the grammar."""
         is_alter = any(token.kind == "word" and token.text.upper() == "ALTER" for token in tokens)
         for part in split(tokens, ",") if is_alter else [list(tokens)]:
             cursor = Cursor(part)
@@ -63,7 +63,7 @@ class Names:
                         cursor.next()
 
     def others(self, tokens: Sequence[Token]) -> tuple[TableName, ...]:
-        """Return every name in a statement that is not in the grammar: each may name a table."""
+        """Return every name in a statement outside of the grammar. Each may name a table."""
         cursor, plain = Cursor(tokens), dict[str, None]()
         pairs = dict.fromkeys(self._qualified)
         while cursor.peek():
@@ -82,16 +82,16 @@ class Names:
 
     @property
     def of_any_database(self) -> tuple[TableName, ...]:
-        """The names without a database, if they may be of any one."""
+        """Names without a database, if their database is ambiguous."""
         return tuple(TableName(None, name) for name in self._plain) if self.are_ambiguous else ()
 
     @property
     def are_ambiguous(self) -> bool:
-        """Whether the database of a name is not known.
+        """Whether the database of a name is unknown.
 
         A name without a database belongs to the session's database. The message has the session's database if no name
-        has a database. Otherwise it may be that of the name which the producer read first (canal) or of each (Maxwell),
-        unless it belongs to a name without one.
+        has a database. Otherwise the message may have the database of the first name (canal) or of each name (Maxwell),
+        unless its table is named without a database.
         """
         if self._is_session or not self._plain or not self._qualified:
             return False

@@ -1,4 +1,4 @@
-"""Options of tables, indexes and partitions. They change neither rows nor columns, so they are read and forgotten."""
+"""Options of tables, indexes and partitions. They change neither rows nor columns, so they are read and discarded."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _WITH_VALUE = phrases(
     SHARD_ROW_ID_BITS, TTL_ENABLE, TTL_JOB_INTERVAL
     """
 )
-"""Options of MySQL, those of MariaDB from ENCRYPTED on, and those of TiDB from AUTO_ID_CACHE on."""
+"""Options of MySQL. From ENCRYPTED on they are MariaDB's, from AUTO_ID_CACHE on TiDB's."""
 
 _VECTORS = ("VECTOR INDEX", "VECTOR KEY", "COLUMNAR INDEX")
 INDEXES = ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN KEY", "CHECK", *_VECTORS)
-"""The first words of an index or constraint among columns, but for the primary key."""
+"""First words of an index or constraint among columns, except the primary key."""
 
 _QUERY = ("AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES")
 
 
 def read_options(cursor: Cursor) -> list[str]:
-    """Read options of a table, with or without commas between them. Those with values are returned: `ENGINE INNODB`."""
+    """Read options of a table, with or without commas. Return options with their values: `ENGINE INNODB`."""
     found: list[str] = []
     while True:
         if cursor.accept("TTL ="):
@@ -56,12 +56,12 @@ def skip_partitioning(cursor: Cursor) -> None:
 
 
 def is_query(cursor: Cursor, ahead: int = 0) -> bool:
-    """Whether a query is next."""
+    """Return whether a query is next."""
     return cursor.word(ahead) in (*_QUERY, "(")
 
 
 def is_index(cursor: Cursor) -> bool:
-    """Whether an index or constraint is next, not a column."""
+    """Return whether an index or constraint is next instead of a column."""
     if f"{cursor.word()} {cursor.word(1)}" in _VECTORS:
         return True
     return cursor.word() in ("PRIMARY", "CONSTRAINT", "FOREIGN", *INDEXES)
@@ -80,7 +80,7 @@ def read_constraint_name(cursor: Cursor) -> None:
 
 
 def read_primary_key(cursor: Cursor) -> tuple[str, ...]:
-    """Read the columns of a primary key, after its words, and what else is said about it."""
+    """Read the columns of a primary key after its words, and the key's options."""
     while cursor.word() != "(":
         if not cursor.accept_one("USING BTREE", "USING HASH", "TYPE BTREE", "TYPE HASH"):
             cursor.name()

@@ -1,9 +1,9 @@
-"""The tokens of MySQL's statements, split by sqlglot's tokenizer for MySQL, and a cursor over them.
+"""Tokens of MySQL statements from sqlglot's MySQL tokenizer, and a cursor over them.
 
-Whatever reads tokens raises `NotReadError` if they are not in the grammar.
+Readers of tokens raise `NotReadError` for tokens outside of the grammar.
 
-sqlglot's grammar is not used: for it executable comments are comments, INT8 is a TINYINT, LONG a BIGINT and REAL a
-FLOAT, and RENAME TABLE, partitions and many attributes of columns are opaque text.
+sqlglot's grammar is unsuitable: it treats executable comments as comments, INT8 as TINYINT, LONG as BIGINT and REAL as
+FLOAT. RENAME TABLE, partitions and many column attributes are opaque text to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNQUOTED = re.compile(r"[0-9A-Za-z$_\u0080-\uffff]+")
 _EXECUTABLE = ("/*!", "/*M!", "/*T!")
 _COMMENT_END = "*/"
 _EVERY_SERVER = 50_700
-"""Versions up to this one are older than any server that is read: MariaDB ignores later ones of MySQL."""
+"""Version of which every supported server is newer. MariaDB ignores MySQL's later versions."""
 
 _KINDS = {
     "VAR": "word",
@@ -39,24 +39,24 @@ _KINDS = {
 
 
 class NotReadError(Exception):
-    """A statement, or a part of it, that is not in the grammar."""
+    """Error for a statement, or a part of it, outside of the grammar."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token. Strings and quoted names are without their quotes and escapes."""
+    """Token of a statement. Strings and quoted names have no quotes and escapes."""
 
     kind: str
-    """word, name, string, number, bits, bytes, symbol, or comment for both ends of an executable comment."""
+    """Kind: word, name, string, number, bits, bytes, symbol, or comment for both ends of an executable comment."""
     text: str
     raw: str
-    """The token in the statement."""
+    """Text of the token in the statement."""
     conditional: bool = False
-    """Whether only some servers execute it: it is in a comment such as /*!80023 ... */, /*M! ... */ or /*T! ... */."""
+    """Whether only some servers execute it. It is in a comment such as /*!80023 ... */, /*M! ... */ or /*T! ... */."""
 
 
 def tokenize(text: str) -> list[Token]:
-    """The tokens of a text. Executable comments are part of it, other comments are left out.
+    """Return the tokens of a text. They include tokens in executable comments, but no other comments.
 
     Raises:
         ImportError: sqlglot is not installed.
@@ -82,7 +82,7 @@ def _tokens(text: str) -> list[Token]:
 
 @cache
 def _tokenizer_class() -> type[Tokenizer]:
-    """MySQL's tokenizer without keywords: every word is a word, and no command swallows the text behind it."""
+    """Return a MySQL tokenizer without keywords: every word is a word, and no command swallows the rest of the text."""
     try:
         from sqlglot import TokenType
         from sqlglot.dialects.mysql import MySQL
@@ -100,12 +100,12 @@ def _tokenizer_class() -> type[Tokenizer]:
 
 def _token(token: SqlglotToken, raw: str) -> Token:
     kind = _KINDS.get(token.token_type.name, "symbol")
-    # `0x4g` and `1e5` are names too where MySQL expects one; sqlglot says IDENTIFIER for the first.
+    # `0x4g` and `1e5` are also names where MySQL expects one. sqlglot returns IDENTIFIER for the first.
     return Token("word" if kind == "name" and raw[0] != "`" else kind, token.text, raw)
 
 
 def _check_gap(gap: str) -> None:
-    """Between tokens are blanks and comments only. sqlglot skips more, such as U+3000, which MySQL has in names."""
+    """Check that only blanks and comments separate tokens. sqlglot also skips U+3000, which MySQL allows in names."""
     rest = gap.strip(_BLANKS)
     while rest:
         comment = _COMMENT.match(rest)
@@ -115,7 +115,7 @@ def _check_gap(gap: str) -> None:
 
 
 def _executed(tokens: list[Token]) -> Iterator[Token]:
-    """The tokens within executable comments too, without the comment's ends, its version and TiDB's feature."""
+    """Yield tokens, including those in executable comments but not the comments' ends, versions and TiDB features."""
     at = 0
     while at < len(tokens):
         token = tokens[at]
@@ -131,7 +131,7 @@ def _executed(tokens: list[Token]) -> Iterator[Token]:
 
 
 def _content(opening: str, tokens: list[Token]) -> Iterator[Token]:
-    """The tokens in an executable comment without its version; conditional, if some servers do not execute it."""
+    """Yield the tokens in an executable comment without its version. They are conditional if some servers skip it."""
     first, start, conditional = (tokens[0].raw if tokens else ""), 0, opening != "/*!"
     if opening == "/*T!":
         closing = [i for i, token in enumerate(tokens) if token.raw == "]"] if first == "[" else []
@@ -144,7 +144,7 @@ def _content(opening: str, tokens: list[Token]) -> Iterator[Token]:
 
 
 def split(tokens: Sequence[Token], symbol: str) -> list[list[Token]]:
-    """The parts between the symbols that are in no parentheses."""
+    """Split tokens at the symbols outside of parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -158,13 +158,13 @@ def split(tokens: Sequence[Token], symbol: str) -> list[list[Token]]:
 
 
 def phrases(text: str) -> tuple[str, ...]:
-    """The phrases of a list with commas between them."""
+    """Return the phrases of a comma-separated list."""
     return tuple(filter(None, (" ".join(one.split()) for one in text.split(","))))
 
 
 @cache
 def _by_first_word(phrases: tuple[str, ...]) -> dict[str, list[tuple[list[str], str]]]:
-    """The words of phrases, and the phrases, by their first word."""
+    """Return the words of phrases, and the phrases, by their first word."""
     found: dict[str, list[tuple[list[str], str]]] = {}
     for phrase in phrases:
         words = phrase.split()
@@ -173,7 +173,7 @@ def _by_first_word(phrases: tuple[str, ...]) -> dict[str, list[tuple[list[str], 
 
 
 class Cursor:
-    """Reads tokens from left to right."""
+    """Reader of tokens from left to right."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
@@ -181,21 +181,21 @@ class Cursor:
 
     @property
     def all(self) -> Sequence[Token]:
-        """The tokens of the statement."""
+        """Tokens of the statement."""
         return self._tokens
 
     @property
     def rest(self) -> Sequence[Token]:
-        """The tokens that have not been read."""
+        """Tokens that have not been read."""
         return self._tokens[self._at :]
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """A token that has not been read."""
+        """Return a token ahead without reading it."""
         at = self._at + ahead
         return self._tokens[at] if at < len(self._tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """The next word in upper case, or the next symbol; empty at the end and for literals and quoted names."""
+        """Return the next word in upper case, or the next symbol; empty at the end, for literals and quoted names."""
         token = self.peek(ahead)
         return token.text.upper() if token and token.kind in ("word", "symbol") else ""
 
@@ -212,7 +212,7 @@ class Cursor:
         return self.accept_one(phrase) != ""
 
     def accept_one(self, *phrases: str) -> str:
-        """Read the first of the phrases that is next; empty if none is."""
+        """Read the first matching phrase. Return "" if no phrase is next."""
         first = self.word()
         for words, phrase in _by_first_word(phrases).get(first, ()):
             if all(self.word(ahead) == word for ahead, word in enumerate(words)):
@@ -221,7 +221,7 @@ class Cursor:
         return ""
 
     def expect(self, *phrases: str, called: str = "") -> str:
-        """Read one of some phrases, which an error calls by the first of them, or by another name."""
+        """Read one of some phrases. An error names it by the first phrase, or by `called`."""
         if found := self.accept_one(*phrases):
             return found
         raise self.unexpected(called or phrases[0])
@@ -238,25 +238,25 @@ class Cursor:
         raise self.unexpected(" or ".join(kinds))
 
     def name(self) -> str:
-        """Read a name. It may be between double quotes, as on a server with the SQL mode ANSI_QUOTES."""
+        """Read a name. Double quotes may enclose it, as on a server with the SQL mode ANSI_QUOTES."""
         token = self.peek()
         if token is None or not _is_name(token):
             raise self.unexpected("a name")
         return self.next().text
 
     def skip(self) -> None:
-        """Read everything that is left."""
+        """Read all remaining tokens."""
         self._at = len(self._tokens)
 
     def skip_parentheses(self) -> bool:
-        """Read everything to the closing parenthesis, if the next token opens one."""
+        """Read up to the closing parenthesis, if the next token is an opening one."""
         if self.word() != "(":
             return False
         self.parenthesized()
         return True
 
     def parenthesized(self) -> Sequence[Token]:
-        """Read a list in parentheses, and return the tokens in it."""
+        """Read a list in parentheses, and return its tokens."""
         self.expect("(")
         start, depth = self._at, 1
         while depth:
@@ -266,12 +266,12 @@ class Cursor:
         return self._tokens[start : self._at - 1]
 
     def end(self) -> None:
-        """Refuse what is left."""
+        """Raise an error if tokens remain."""
         if self.peek() is not None:
             raise self.unexpected("the end")
 
     def unexpected(self, expected: str) -> NotReadError:
-        """The error that something else is next."""
+        """Return the error for an unexpected next token."""
         token = self.peek()
         found = repr(token.raw[:40]) if token else "the end"
         return NotReadError(f"expected {expected}, not {found}")

@@ -1,7 +1,7 @@
-"""The value that ADD COLUMN gives to existing rows, as MySQL prints it for the column's type.
+"""The value that ADD COLUMN gives to existing rows, in MySQL's format for the column's type.
 
-A literal of which MySQL would make another value (rounding, another format of a date, characters of another set) has no
-value here: to guess it would be a wrong cell that nobody notices.
+A literal that MySQL would convert (rounding, another date format, characters of another set) has no value here: a wrong
+guess would be a wrong cell that no user notices.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?", re.ASCII)
 
 
 def implicit_value(column_type: ColumnType) -> tuple[Value | None, str | None]:
-    """The value of a NOT NULL column without DEFAULT, and why it is not known."""
+    """Return the value of a NOT NULL column without DEFAULT, and the reason if it is unknown."""
     name = column_type.name
     if name in INTEGERS or name in FLOATS or name == "bit":
         return "0", None
@@ -46,10 +46,10 @@ def implicit_value(column_type: ColumnType) -> tuple[Value | None, str | None]:
 
 
 def given_value(column_type: ColumnType, literal: Token, negative: bool) -> Value | None:
-    """The value of a literal other than NULL; None if MySQL would convert it."""
+    """Return the value of a literal other than NULL. Return None if MySQL would convert it."""
     name, text = column_type.name, _text(literal)
     if name in NUMBERS and isinstance(text, bytes):
-        # A hexadecimal or bit literal is a number, which has 64 bits in MySQL.
+        # A hexadecimal or bit literal is a number of 64 bits in MySQL.
         text = str(int.from_bytes(text, "big")) if 0 < len(text) <= 8 else None
     elif name in NUMBERS - {"bit"} and literal.kind == "string" and isinstance(text, str):
         text = text.strip(" \t\n\v\f\r")
@@ -62,7 +62,7 @@ def given_value(column_type: ColumnType, literal: Token, negative: bool) -> Valu
 
 
 def _text(literal: Token) -> Value | None:
-    """The text of a string or number, the bytes of a hexadecimal or bit literal."""
+    """Return the text of a string or number, or the bytes of a hexadecimal or bit literal."""
     if literal.kind == "word":
         return {"TRUE": "1", "FALSE": "0"}.get(literal.text.upper())
     if literal.kind == "bytes":
@@ -77,7 +77,7 @@ def _integer(_: ColumnType, __: Token, text: str) -> str | None:
 
 
 def _bit(column_type: ColumnType, literal: Token, text: str) -> str | None:
-    # A string is the bytes of its characters, as a hexadecimal literal is.
+    # A string stands for the bytes of its characters, like a hexadecimal literal.
     return None if literal.kind == "string" else _integer(column_type, literal, text)
 
 
@@ -100,7 +100,7 @@ def _characters(column_type: ColumnType, literal: Token, text: str) -> str | Non
 
 
 def _bytes(column_type: ColumnType, literal: Token, text: str) -> bytes | None:
-    # The session's character set decides the bytes of other characters.
+    # The session's character set decides the bytes of non-ASCII characters.
     if not text.isascii() or (literal.kind == "number" and not _PLAIN.fullmatch(text)):
         return None
     return _padded(column_type, text.encode())
@@ -128,7 +128,7 @@ def _set(column_type: ColumnType, literal: Token, text: str) -> str | None:
 
 
 def _label(labels: tuple[str, ...], text: str) -> str | None:
-    """The member that is equal, if need be without case, as in most collations."""
+    """Return the member that equals a text, ignoring case if needed, as most collations do."""
     text = text.rstrip(" ")
     equal = [label for label in labels if label.casefold() == text.casefold()]
     return text if text in labels else equal[0] if len(equal) == 1 else None
@@ -144,13 +144,13 @@ def _temporal(column_type: ColumnType, literal: Token, text: str) -> str | None:
 
 
 def _timestamp(column_type: ColumnType, _: Token, text: str) -> str | None:
-    # Any other TIMESTAMP is in the time zone of the session, which no message has.
+    # Any other TIMESTAMP is in the session's time zone. No message has this zone.
     zero = re.fullmatch(r"0|0000-00-00( 00:00:00(\.0{1,6})?)?", text)
     return _with_fraction(column_type, _ZEROS["datetime"]) if zero else None
 
 
 def _with_fraction(column_type: ColumnType, text: str) -> str | None:
-    """With as many digits of the second as the type has; None if MySQL would round."""
+    """Return a text with as many fractional digits as the type has. Return None if MySQL would round."""
     if column_type.name in ("date", "year"):
         return text
     whole, _, digits = text.partition(".")

@@ -1,1 +1,1 @@
-"""Tables of Delta and Iceberg, and the targets of source tables."""
+"""Delta and Iceberg tables, and the targets of source tables."""

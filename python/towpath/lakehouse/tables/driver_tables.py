@@ -1,4 +1,4 @@
-"""Reads, creates and extends Delta tables with delta-rs in the driver: Spark needs 0.2 s for each, mostly for plans.
+"""Reads, creates and extends Delta tables with delta-rs on the driver. Spark needs 0.2 s for each, mostly for planning.
 
 delta-rs creates tables without column mapping. Spark enables it before the first RENAME COLUMN.
 """
@@ -31,14 +31,14 @@ _T = TypeVar("_T")
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 _NAME = re.compile(r"\w+")
-"""The names of columns that a Parquet file may have. Spark gives the others physical names, by column mapping."""
+"""Column names that a Parquet file may have. Spark gives other columns physical names by column mapping."""
 
 
 class DriverTable:
-    """A table at a path. A method returns None or False where Spark has to do what it does."""
+    """Table at a path. Methods return None or False if Spark has to do the work instead."""
 
     def __init__(self, spark: SparkSession, target: str, in_tasks: TaskMerges | None) -> None:
-        """`in_tasks`: which tables delta-rs may write; None: none."""
+        """Create a table. `in_tasks` says which tables delta-rs may write; None means no tables."""
         self._spark, self._target, self._in_tasks = spark, target, in_tasks
 
     def read(self) -> tuple[StructType, Mapping[str, str]] | None:
@@ -50,14 +50,14 @@ class DriverTable:
         return self._tried(lambda in_tasks: self._rows(in_tasks, names))
 
     def create(self, columns: StructType, properties: Mapping[str, str]) -> bool:
-        """Create an empty table where no file is. Returns whether it was created."""
+        """Create an empty table in an empty location. Return whether it was created."""
         names = {one.lower() for one in columns.names}
         if len(names) < len(columns) or not all(map(_NAME.fullmatch, names)) or not _are_own(properties):
             return False
         return self._tried(lambda in_tasks: self._create(in_tasks, columns, properties)) or False
 
     def add(self, columns: Sequence[StructField]) -> bool:
-        """Add columns. Returns whether they were added."""
+        """Add columns. Return whether they were added."""
         if not all(_NAME.fullmatch(one.name) for one in columns):
             return False
         return self._tried(lambda in_tasks: self._add(in_tasks, columns)) or False
@@ -70,7 +70,7 @@ class DriverTable:
             return action(in_tasks)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of delta-rs is not an Exception
+        except BaseException as error:  # a panic in delta-rs is not an Exception
             _log.info("%s: left to Spark: %s", self._target, printable(str(error), SHOWN))
             return None
 
@@ -97,7 +97,7 @@ class DriverTable:
     def _create(self, in_tasks: TaskMerges, columns: StructType, properties: Mapping[str, str]) -> bool:
         from deltalake import DeltaTable, Schema
 
-        # The folder has files of another writer, or of no table; or the session has properties for all new tables.
+        # Leave it to Spark if the folder has files, or if the session has properties for all new tables.
         if may_exist(
             self._spark, self._target
         ) or _DEFAULTS in self._spark._jsparkSession.conf().getAll().keys().mkString(" "):
@@ -107,8 +107,8 @@ class DriverTable:
             Schema.from_json(columns.json()),
             configuration=written(properties),
             storage_options=dict(in_tasks.storage or {}),
-            commit_properties=next_version(),  # or another writer's table would be replaced
-            raise_if_key_not_exists=False,  # of properties that are not Delta's
+            commit_properties=next_version(),  # do not replace another writer's table
+            raise_if_key_not_exists=False,  # accept properties that are not Delta's
         )
         self._learn(in_tasks, created)
         return True
@@ -123,7 +123,7 @@ class DriverTable:
         return True
 
     def _learn(self, in_tasks: TaskMerges, table: DeltaTable) -> None:
-        """Know the id of a table in a local folder, unless it is not where Spark looks for it."""
+        """Learn the id of a table in a local folder, unless Spark looks for the table elsewhere."""
         if not may_exist(self._spark, f"{self._target}/_delta_log/{table.version():020}.json"):
             raise RefusedError("delta-rs opens another table than Spark, or the file of its last version was removed")
         if in_tasks.location(self._spark, self._target).startswith("/"):
@@ -131,10 +131,10 @@ class DriverTable:
 
 
 def _are_own(properties: Mapping[str, str]) -> bool:
-    """Whether Delta gives no property a meaning that delta-rs may not know."""
+    """Return whether Delta gives no property a meaning that delta-rs may not know."""
     return all(name.startswith(OWN) or name == "delta.dataSkippingNumIndexedCols" for name in properties)
 
 
 def _without_metadata(value: dict[str, Any]) -> dict[str, Any]:
-    """A field of a schema as Spark shows it: without the ids and the physical names of column mapping."""
+    """Return a schema field in Spark's form, without the ids and the physical names of column mapping."""
     return {**value, "metadata": {}} if "metadata" in value else value

@@ -1,7 +1,7 @@
-"""Refuses rows that Spark's JDBC source reads as others than the database has. Its metadata of columns says which.
+"""Refuses rows with columns that Spark's JDBC source reads wrong, as the columns' metadata shows.
 
-Spark 4.0 takes a TIME for a wall-clock time, the digits of its bytes for a BIT, and pads CHAR, ENUM and SET with
-blanks. It quotes columns for `jdbc:mariadb:` so that MariaDB returns their names in place of their values.
+Spark 4.0 reads a TIME as a wall-clock time and a BIT as the digits of its bytes. It pads CHAR, ENUM and SET with
+blanks. It quotes columns for `jdbc:mariadb:` so that MariaDB returns their names instead of their values.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 _PADDING = "spark.sql.readSideCharPadding"
 UNPADDED = {_PADDING: "false"}
-"""The settings of a session with which Spark reads CHAR as the database has it."""
+"""Session settings with which Spark reads CHAR unpadded."""
 
 
 def check_jdbc_rows(name: str, rows: DataFrame) -> None:
     """Refuse rows with wrong values.
 
     Args:
-        name: The name of the argument and table, for errors.
-        rows: The rows. Spark pads them if the session has not the settings `UNPADDED`.
+        name: Name of the argument and table, for errors.
+        rows: The rows. Spark pads them unless the session has the settings `UNPADDED`.
 
     Raises:
-        ValueError: A column has wrong values, or all have.
+        ValueError: Some or all columns have wrong values.
     """
     for url in _jdbc_urls(rows):
         check_url(rows.sparkSession, f"{name}: url", url)
@@ -46,7 +46,7 @@ def check_jdbc_rows(name: str, rows: DataFrame) -> None:
 
 
 def check_url(spark: SparkSession, name: str, url: str) -> None:
-    """Raise a ValueError for a URL of MariaDB that Spark reads without its MySQL dialect."""
+    """Raise a ValueError for a MariaDB URL that Spark reads without its MySQL dialect."""
     dialects = getattr(jvm_of(spark), "org.apache.spark.sql.jdbc.JdbcDialects")
     if url.lower().startswith("jdbc:mariadb:") and "`" not in dialects.get(url).quoteIdentifier("a"):
         raise ValueError(
@@ -56,7 +56,7 @@ def check_url(spark: SparkSession, name: str, url: str) -> None:
 
 
 def _jdbc_urls(rows: DataFrame) -> list[str]:
-    """The URLs of JDBC sources in a plan; none on Connect."""
+    """Return the URLs of JDBC sources in a plan; none on Connect."""
     if jvm_of(rows.sparkSession) is None:
         return []
     leaves: Any = rows._jdf.queryExecution().analyzed().collectLeaves()

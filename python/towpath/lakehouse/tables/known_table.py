@@ -1,4 +1,4 @@
-"""What is known of a table: its schema and its properties are read once, until they are forgotten."""
+"""Cached schema and properties of a table. They are read once, until they are forgotten."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 
 
 class KnownTable:
-    """A table, as long as what is known of it is not forgotten."""
+    """Table with cached schema and properties."""
 
     def __init__(self, name: str, in_tasks: TaskMerges | None = None) -> None:
-        """`name`: the name or the path of the table; `in_tasks`: which tables delta-rs may write."""
+        """Create a table from its name or path. `in_tasks` says which tables delta-rs may write."""
         self.name, self._in_tasks = name, in_tasks
         self._schema: StructType | None = None
         self._properties: Mapping[str, str] | None = None
 
     def schema(self, spark: SparkSession) -> StructType | None:
-        """The schema; None if the table does not exist."""
+        """Return the schema; None if the table does not exist."""
         if self._schema is None and not self._read(spark):
             self._schema = schema_of(spark, self.name)
         return self._schema
 
     def order(self, spark: SparkSession) -> str | None:
-        """The column of order values, if the table exists and has it."""
+        """Return the column of order values, if the table exists and has it."""
         schema = self.schema(spark)
         return order_column(schema) if schema is not None else None
 
     def properties(self, spark: SparkSession) -> Mapping[str, str]:
-        """The properties; none if the table does not exist."""
+        """Return the properties; empty if the table does not exist."""
         if self._properties is None and not self._read(spark) and self.schema(spark) is not None:
             self._properties = table_properties(spark, self.name)
         return self._properties or {}
 
     def _read(self, spark: SparkSession) -> bool:
-        """Read the schema and the properties with delta-rs. Returns whether they were read."""
+        """Read the schema and the properties with delta-rs. Return whether this succeeded."""
         if found := DriverTable(spark, self.name, self._in_tasks).read():
             self._schema, self._properties = found
         return found is not None
 
     def key(self, spark: SparkSession) -> list[str] | None:
-        """The columns of the key; None if there is no table that says it."""
+        """Return the columns of the key; None if no table with this property exists."""
         found: list[str] | None = json.loads(self.properties(spark).get(KEY, "null"))
         return found
 
@@ -66,17 +66,17 @@ class KnownTable:
         self._properties = None
 
     def learn(self, properties: Mapping[str, str]) -> None:
-        """Know the properties as they are written."""
+        """Cache properties that were written."""
         self._properties = self._properties or read(properties)
 
     def forget(self) -> None:
-        """Read all of it again, since somebody else may have changed the table."""
+        """Read everything again, since another writer may have changed the table."""
         self._schema = self._properties = None
 
     def make_fit(
         self, spark: SparkSession, fields: Sequence[StructField], settings: TableSettings | None = None
     ) -> None:
-        """Create the table, or add columns to it, unless it has all of them with their types."""
+        """Create the table, or add missing columns and widen types."""
         from pyspark.sql.types import StructType
 
         known = {one.name.lower(): one.dataType for one in self.schema(spark) or ()}
@@ -85,5 +85,5 @@ class KnownTable:
         columns = StructType(list(fields))
         self._schema = None
         create_or_evolve(spark, self.name, columns, settings=settings, in_tasks=self._in_tasks)
-        if not known:  # it is new
+        if not known:  # the table is new
             self._schema = columns

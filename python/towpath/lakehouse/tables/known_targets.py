@@ -1,4 +1,4 @@
-"""The targets of a query, with what it remembers of them from batch to batch, and how each table's target has to be."""
+"""The targets of a query: their state across batches, and the settings of each target."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class KnownTargets:
-    """What a query knows of its targets, and what its arguments say about them."""
+    """Targets of a query, with their state and the arguments of the query."""
 
     def __init__(
         self,
@@ -42,26 +42,26 @@ class KnownTargets:
         log: StatementLog | None = None,
         rebuilt: str | None = None,
     ) -> None:
-        """Know nothing yet.
+        """Start without state.
 
         Args:
             targets: The target of each source table.
-            options: The arguments.
-            log: The statements that were read; None: those beside `status`.
-            rebuilt: The target that is rebuilt beside it. Then nothing is put into quarantine.
+            options: Arguments of the query.
+            log: Log of statements. Defaults to the log next to `status`.
+            rebuilt: Target next to which this one is rebuilt. Then nothing is quarantined.
         """
         self.options = options
         self.in_tasks = TaskMerges(options.merge, storage=options.storage_options)
-        """Which targets may be written with delta-rs."""
+        """Settings that say which targets delta-rs may write."""
         self.log = log or StatementLog(options.log, self.in_tasks)
         self.status = StatusTable(options.status, self.in_tasks)
         self.dead_letters = Aside(options.dead_letters, options.waited) if options.dead_letters else None
         quarantine = None if rebuilt else options.quarantined_in
         self.quarantine = Aside(quarantine, options.waited) if quarantine else None
         self.sources: set[tuple[str, str]] = set()
-        """The tables that this process has applied."""
+        """Tables that this process has applied."""
         self.written: set[str] = set()
-        """The targets that this process has written."""
+        """Targets that this process has written."""
         self._targets, self._rebuilt = targets, rebuilt
         self._appliers: dict[str, Applier] = {}
         self._first_batch: int | None = None
@@ -69,10 +69,10 @@ class KnownTargets:
         self._stored: Mapping[str, tuple[int, int]] | None = None
 
     def target(self, table: SourceTable) -> str | None:
-        """The target of a table; None if it is to be skipped.
+        """Return the target of a table; None to skip it.
 
         Raises:
-            ValueError: It has none, or one for each of its topics.
+            ValueError: The table has no target, or a different one for each of its topics.
         """
         found = {self._targets(table.database, table.name, one) for one in table.topics}
         if len(found) > 1:
@@ -83,31 +83,31 @@ class KnownTargets:
         return found.pop()
 
     def by_target(self, tables: Sequence[SourceTable]) -> list[list[SourceTable]]:
-        """The tables, those that share a target together: what applies its changes is configured for one of them."""
+        """Group tables by target. A target's applier is configured for one table at a time."""
         found: dict[object, list[SourceTable]] = {}
         for one in tables:
             try:
                 place: object = self.target(one)
-            except Exception:  # it is raised again where the table is applied
+            except Exception:  # the error is raised again when the table is applied
                 place = one
             found.setdefault(place, []).append(one)
         return list(found.values())
 
     def applier(self, target: str) -> Applier:
-        """What applies changes to a target, and knows it from earlier batches."""
+        """Return the applier of a target, which keeps state across batches."""
         if target not in self._appliers:
             settings = self.options.settings
             self._appliers[target] = Applier(target, self.dead_letters, settings, self.status, self.in_tasks)
         return self._appliers[target]
 
     def configured(self, table: SourceTable, target: str, keys: list[str]) -> Applier:
-        """What applies changes to a target, for those of a table."""
+        """Return the applier of a target, configured for a table."""
         found = self.applier(target)
         found.configure(keys, self.settings(table.key, keys), self.origin(table, target))
         return found
 
     def table(self, target: str) -> KnownTable:
-        """What is known of a target."""
+        """Return the cached table of a target."""
         return self.applier(target).writer.table
 
     def forget(self, target: str) -> None:
@@ -115,22 +115,22 @@ class KnownTargets:
         self.applier(target).forget_schemas()
 
     def of_tables(self, spark: SparkSession) -> set[tuple[str, str]]:
-        """The tables that this process has applied, and those in `status`."""
+        """Return the tables that this process has applied, and those in `status`."""
         return self.sources | self.status.tables(spark)
 
     def of_names(self, database: str, table: str) -> str | None:
-        """The target of a table by its names; None if it is to be skipped."""
+        """Return the target of a table by its names; None to skip it."""
         return self._targets(database, table)
 
     def find(self, name: Name) -> str | None:
-        """The target of a table by its names; None too if the template needs what the name does not have."""
+        """Return the target of a table by its names; None also if the name lacks a part that the template needs."""
         try:
             return self.of_names(*name)
         except ValueError:
             return None
 
     def is_skipped(self, name: tuple[str | None, str]) -> bool:
-        """Whether a table is not replicated. One whose target is refused, or not known, is not skipped."""
+        """Return whether a table is not replicated. A table whose target is refused or unknown is not skipped."""
         try:
             return self._targets(*name) is None
         except ValueError:
@@ -139,7 +139,7 @@ class KnownTargets:
     def of_other_case(
         self, spark: SparkSession, known: Callable[[], Collection[tuple[str, str]]], database: str, table: str
     ) -> list[tuple[str, str]]:
-        """The known tables that a name without a target may mean: some servers store names in lower case."""
+        """Return the known tables that a name without a target may mean: some servers store names in lower case."""
         if self._has_target(spark, database, table):
             return []
         folded = (database.lower(), table.lower())
@@ -151,7 +151,7 @@ class KnownTargets:
         return target is not None and exists(spark, target)
 
     def may_lack(self, spark: SparkSession, target: str) -> bool:
-        """Whether changes waited that are older than updates of some columns of a target may be."""
+        """Return whether waiting changes may be older than updates of some columns of a target."""
         return self.options.waited is not None and self.table(target).properties(spark).get(PARTIAL) == "true"
 
     @property
@@ -161,18 +161,18 @@ class KnownTargets:
 
     @property
     def may_share(self) -> bool:
-        """Whether tables can have the same target."""
+        """Whether tables can share a target."""
         return self._targets.may_share
 
     def rows_of(self, spark: SparkSession, name: Name, target: str) -> Sql:
-        """A condition that is true for the rows `t` of a target that are of a table."""
+        """Return a condition for the rows `t` of a target that belong to a table."""
         order = order_of_rows(schema_of(spark, target, self.in_tasks)) if self.may_share else None
         return ALL_ROWS if order is None else self.labelled(spark, name, target, order)
 
     def labelled(self, spark: SparkSession, name: Name, target: str, order: Sql) -> Sql:
-        """A condition that is true for the order values of a target, or of its tombstones, that are of a table.
+        """Return a condition for the order values of a target, or of its tombstones, that belong to a table.
 
-        Those without a label are of the table that the target was created for.
+        Order values without a label belong to the table for which the target was created.
         """
         if not self.may_share:
             return ALL_ROWS
@@ -181,23 +181,23 @@ class KnownTargets:
         return sql("coalesce({order}.`table`, {source}) = {name}", order=order, **values)
 
     def tables_of(self, spark: SparkSession, target: str) -> list[tuple[str, str]]:
-        """The tables of a target that this process has applied, and those in `status`."""
+        """Return the tables of a target that this process has applied, and those in `status`."""
         return [name for name in self.of_tables(spark) if self.find(name) == target]
 
     def was_merged(self, target: str, properties: Mapping[str, str]) -> None:
-        """A task has merged changes into a target, and read its properties."""
+        """Record that a task has merged changes into a target, and read its properties."""
         self.written.add(target)
         self.table(target).learn(properties)
 
     def small(self, spark: SparkSession, name: Name, target: str) -> SmallTarget | None:
-        """The target of a table as delta-rs changes it, if it is small; None if several tables may share it."""
+        """Return the target of a table for changes with delta-rs; None if several tables may share it."""
         table = self.table(target)
         if self.rows_of(spark, name, target) != ALL_ROWS:
             return None
         return SmallTarget(spark, self.in_tasks, target, table.key(spark) or (), table.order(spark))
 
     def truncate(self, spark: SparkSession, target: str, name: Name, place: Place) -> int:
-        """Delete the rows of a table that are older than a place. Returns how many stay that may be older."""
+        """Delete a table's rows that are older than a place. Return the number of remaining rows that may be older."""
         if self.table(target).key(spark) == []:  # the target is a history
             return append_truncate(spark, target, self._labelled(place, name))
         small = None if self.options.soft_deletes else self.small(spark, name, target)
@@ -209,13 +209,13 @@ class KnownTargets:
         return self.applier(target).writer.truncate(truncate, order, self.rows_of(spark, name, target))
 
     def protection(self, spark: SparkSession) -> Protection:
-        """The rules for the columns of tables."""
+        """Return the rules for the columns of tables."""
         return Protection(spark, self.options.columns, self.log, self.follows)
 
     def columns_of(self, spark: SparkSession, name: Name, target: str) -> set[str] | None:
-        """The columns in lower case of a table's target, or else of the table of which it is a copy; None: no target.
+        """Return the lower-case columns of a table's target, or of the target of its original; None without a target.
 
-        Those of the target that is rebuilt, if it exists.
+        A rebuild uses the columns of the existing target.
         """
         found = [self._rebuilt or target, *map(self.find, self.protection(spark).tables(name))]
         schemas = (self.table(one).schema(spark) for one in found if one)
@@ -223,17 +223,17 @@ class KnownTargets:
         return None if schema is None else {one.lower() for one in schema.names}
 
     def is_shared(self, spark: SparkSession, name: Name, target: str) -> bool:
-        """Whether another table than this one has the target too."""
+        """Return whether another table shares the target."""
         return self.may_share and any(one != name for one in self.tables_of(spark, target))
 
     def history(self, name: Name) -> str | None:
-        """The history of a table; None if it has none."""
+        """Return the history of a table; None if it has no history."""
         kept = self.options.history
         target = self.find(name) if kept is True or (kept and argument_name(*name) in kept) else None
         return companion(target, "history") if target else None
 
     def begin(self, spark: SparkSession, batch_id: int | None = None) -> None:
-        """A batch begins; None: what comes before the first one."""
+        """Begin a batch. None stands for the time before the first batch."""
         self._targets.stored = lambda target: self.table(target).properties(spark).get(SOURCE)
         if self._first_batch is None:
             self._first_batch = batch_id
@@ -241,22 +241,22 @@ class KnownTargets:
         self.status.begin()
 
     def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
-        """Why the target of a table, when it is created now, does not have all rows."""
+        """Return why a new target of a table will not have all rows; None if it will."""
         if exists(spark, target):
             return None
         return REMOVED if self.is_removed(spark, target) else self._why_put_away(spark, table.key)
 
     def is_removed(self, spark: SparkSession, target: str) -> bool:
-        """Whether somebody removed a target that this query has had. What is remembered of it is forgotten then."""
+        """Return whether a user removed a target that this query has had. Forget its state in this case."""
         if schema_of(spark, target, self.in_tasks) is not None or not self._was_there(spark, target):
             return False
-        # Another query may have created it meanwhile, and written its state.
+        # Another query may have created the target meanwhile, and written its state.
         if found := schema_of(spark, target, self.in_tasks) is None:
             self.forget(target)
         return found
 
     def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
-        """Why the target of a table lacks rows that were written before it was renamed."""
+        """Return why the target of a table lacks the rows from before the table was renamed."""
         former = self.log.timeline(spark, name).put_away_from(name)
         source = None if former is None else self.of_names(*former)
         if former is None or source in (None, self.of_names(*name)) or not exists(spark, source):
@@ -264,9 +264,9 @@ class KnownTargets:
         return f"renamed from {'.'.join(former)}, whose target has the rows of another table now"
 
     def _was_there(self, spark: SparkSession, target: str) -> bool:
-        """Whether a target has been created, by this process, a former one, a snapshot, a RENAME TABLE or `reprocess`.
+        """Return whether a target existed: through this or an earlier process, a snapshot, RENAME TABLE or `reprocess`.
 
-        With a new checkpoint, whose batches begin again, only since this process began.
+        With a new checkpoint, whose batches begin again, only targets since the start of this process count.
         """
         if not self.options.status:
             return target in self.written
@@ -274,16 +274,16 @@ class KnownTargets:
             self._stored = self.status.written(spark)
         if target not in self._stored:
             return False
-        # Other queries may share the table of states. One with a new checkpoint begins with batch 0.
+        # Other queries may share the table of states. A query with a new checkpoint begins with batch 0.
         (last, written_at), first = self._stored[target], self._first_batch or 0
         return written_at >= self._began or (first > 0 and last <= first)
 
     def origin(self, table: SourceTable, target: str | None) -> Origin:
-        """Whose dead letters, or messages in quarantine, they are."""
+        """Return the origin of a table's dead letters or quarantined messages."""
         return Origin(table.database, table.name, target, self.options.dialect)
 
     def settings(self, name: Name, keys: Sequence[str] | None) -> TableSettings:
-        """How the target of a table is created and maintained; `keys` is None if its key is not known."""
+        """Return how a table's target is created and maintained. `keys` is None if the key is unknown."""
         own = {SOURCE: source_name(*name)}
         if keys is not None:
             own[KEY] = json.dumps(list(keys), ensure_ascii=False)
@@ -291,11 +291,11 @@ class KnownTargets:
         return replace(settings, cluster_by=tuple(cluster_by), properties={**own, **settings.properties})
 
     def _labelled(self, place: Place, name: Name) -> Place:
-        """The place of a statement about a table, with the name of the table if several may share its target."""
+        """Return the place of a statement, labelled with the name of the table if tables may share its target."""
         return Place({**place.fields, "table": source_name(*name)}) if self.may_share else place
 
     def append_emptied(self, spark: SparkSession, name: Name, history: str, statement: Statement | None = None) -> None:
-        """Append what emptied a table to its history: a statement, or all of the log, if the history is new."""
+        """Append what emptied a table to its history: one statement, or all of the log for a new history."""
         for place in self.log.timeline(spark, name).emptied(name):
             if statement is None or place == statement.place:
                 append_truncate(spark, history, self._labelled(place, name))

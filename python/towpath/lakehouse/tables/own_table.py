@@ -1,4 +1,4 @@
-"""The tables of a query that get a few rows a batch: merged with delta-rs, where tasks merge targets with it.
+"""Tables of a query that get a few rows per batch. delta-rs merges them where tasks merge targets with it.
 
 Spark's MERGE or INSERT of a few rows takes as long as the rest of a small batch.
 """
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 
 class OwnTable:
-    """A table of a query that delta-rs writes if it may."""
+    """Table of a query that delta-rs writes if it may."""
 
     def __init__(self, target: str, in_tasks: TaskMerges) -> None:
-        """Know nothing of the table."""
+        """Start without information about the table."""
         self.target, self._in_tasks = target, in_tasks
         self._is_prepared = False
 
     def may_merge(self, spark: SparkSession) -> bool:
-        """Whether delta-rs may write the table, as far as is known."""
+        """Return whether delta-rs may write the table, as far as known."""
         return self._in_tasks.may_in_driver(spark, self.target, exists=self._is_prepared)
 
     def merge(
         self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
     ) -> bool:
-        """Merge rows with delta-rs, if that is possible. Returns whether they were merged.
+        """Merge rows with delta-rs, if possible. Return whether they were merged.
 
         Args:
             spark: The session.
-            rows: The rows `s`.
-            schema: Their columns, which the table gets.
-            same: Whether a stored row `t` and a new one are the same, in delta-rs' SQL.
-            updates: The new values of a stored row by column; without them, a row that is stored stays.
+            rows: Rows `s`.
+            schema: Columns of the rows. The table gets them.
+            same: Condition in delta-rs' SQL that a stored row `t` and a new row are the same.
+            updates: New values of a stored row by column. If empty, stored rows stay unchanged.
         """
         if not self.may_merge(spark):
             return False
@@ -55,21 +55,21 @@ class OwnTable:
                 retried(lambda: self._merge(spark, rows, same, updates))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of delta-rs is not an Exception
+        except BaseException as error:  # a panic in delta-rs is not an Exception
             self._is_prepared = False
             self._in_tasks.refuse(self.target, str(error), is_lasting=getattr(error, "is_lasting", True))
             return False
         return self._is_prepared
 
     def rows(self, spark: SparkSession, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Read these columns of all rows, of which there are few; none if the table does not exist."""
+        """Read these columns of all rows of a small table. Return no rows if the table does not exist."""
         found = DriverTable(spark, self.target, self._in_tasks).rows(names)
         if found is None and schema_of(spark, self.target) is not None:
             found = [row.asDict() for row in spark.read.table(table(self.target)).select(*names).collect()]
         return found or []
 
     def _prepare(self, spark: SparkSession, schema: StructType) -> bool:
-        """Create the table or make it fit. Returns whether delta-rs may write it."""
+        """Create the table or alter it to fit. Return whether delta-rs may write it."""
         create_or_evolve(spark, self.target, schema, in_tasks=self._in_tasks)
         return self._in_tasks.may_in_driver(spark, self.target)
 
@@ -81,16 +81,16 @@ class OwnTable:
 
 
 class LogTable(OwnTable):
-    """A table to which rows are appended that it does not have yet."""
+    """Table to which only new rows are appended."""
 
     def __init__(self, target: str, identity: Sequence[str], in_tasks: TaskMerges) -> None:
-        """Know nothing of the table; `identity`: the columns that identify a row."""
+        """Start without information about the table. `identity` are the columns that identify a row."""
         super().__init__(target, in_tasks)
         self._identity = tuple(identity)
 
     def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
-        """Append the rows, of which there are few."""
-        if (isinstance(rows, pa.Table) or hasattr(rows, "toArrow")) and self.may_merge(spark):  # Spark 3.5 has none
+        """Append a few rows."""
+        if (isinstance(rows, pa.Table) or hasattr(rows, "toArrow")) and self.may_merge(spark):  # Spark 3.5 lacks it
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
             if self.merge(spark, found, struct_type(found.schema), same, {}):
@@ -99,7 +99,7 @@ class LogTable(OwnTable):
         append_once(frame, self.target, self._identity)
 
     def _without_twins(self, rows: pa.Table) -> pa.Table:
-        """The first of the rows with an identity, with times in UTC, as delta-rs wants them."""
+        """Return the first of the rows with an identity. Convert times to UTC, as delta-rs requires."""
         places: dict[tuple[object, ...], int] = {}
         for at, row in enumerate(rows.select(self._identity).to_pylist()):
             places.setdefault(tuple(row.values()), at)

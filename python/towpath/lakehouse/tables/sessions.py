@@ -1,4 +1,4 @@
-"""What differs between the sessions of Spark: classic ones or clients of Spark Connect, and jars that fit or do not."""
+"""Differences between Spark sessions: classic or Spark Connect, with or without suitable jars."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_TEXT = 200
 
 
 def jvm_of(spark: SparkSession) -> Any:
-    """The JVM of a classic session; None for a client of Connect, which has none, and may be on another machine."""
+    """Return the JVM of a classic session; None for a Connect client, which may be on another machine."""
     return getattr(spark, "_jvm", None)
 
 
 def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any] | None:
-    """A path and its file system, objects of the driver's JVM; None for a client of Connect."""
+    """Return a path and its file system as JVM objects of the driver; None for a Connect client."""
     if jvm_of(spark) is None:
         return None
     path_class, configuration = _hadoop(spark)
@@ -34,9 +34,9 @@ def hadoop_path(spark: SparkSession, path: str) -> tuple[Any, Any] | None:
 
 
 def may_exist(spark: SparkSession, path: str) -> bool:
-    """Whether something is at a path: asked in a hundredth of the time that a failed reading takes."""
+    """Return whether a file or folder is at a path. This takes a hundredth of the time of a failed read."""
     found = hadoop_path(spark, path)
-    if found is None:  # a client of Connect cannot ask
+    if found is None:  # a Connect client cannot check
         return True
     at, file_system = found
     return bool(file_system.exists(at))
@@ -44,17 +44,17 @@ def may_exist(spark: SparkSession, path: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _hadoop(spark: SparkSession) -> tuple[Any, Any]:
-    """Hadoop's class of paths and the configuration of a session, each of which takes a call of the JVM."""
-    # With a dot after each part, Py4J would look for a class of that name, and for each of them in all jars.
+    """Return Hadoop's Path class and the configuration of a session. Each takes a call of the JVM."""
+    # With a dot after each part, Py4J would look for a class of each prefix in all jars.
     return getattr(jvm_of(spark), "org.apache.hadoop.fs.Path"), spark._jsc.hadoopConfiguration()
 
 
 class UnfittingJarError(RuntimeError):
-    """The session lacks a jar, such as Delta's, or has one for another Spark, which Java says in pages."""
+    """The session lacks a jar, such as Delta's, or has one for another Spark. Java's own error has pages of text."""
 
 
 def unfitting_jar(spark: str, error: BaseException) -> UnfittingJarError | None:
-    """The error to raise in place of one of Java; None if it has another cause. `spark`: the session's version."""
+    """Return an error that replaces Java's; None if it has another cause. `spark` is the session's version."""
     text = str(error)
     if missing := _MISSING.search(text):
         name = missing[1]
@@ -74,7 +74,7 @@ def _cure(spark: str, *names: str) -> str:
 
 
 def iceberg_table(spark: SparkSession, target: str) -> Any:
-    """Iceberg's own object of a table, with its last commit. Not on Connect."""
+    """Return Iceberg's table object with the last commit. Not available on Connect."""
     loaded = getattr(jvm_of(spark), "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(
         spark._jsparkSession, target
     )

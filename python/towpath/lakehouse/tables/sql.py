@@ -1,6 +1,6 @@
-"""SQL text. Identifiers are quoted and literals are escaped here, and nowhere else.
+"""SQL text. Identifiers are quoted and literals are escaped here, and only here.
 
-`Sql` is text that is safe to execute. To mypy a plain `str`, such as a column's name, is not `Sql`.
+`Sql` is text that is safe to execute. For mypy a plain `str`, such as a column's name, is not `Sql`.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ Sql = NewType("Sql", str)
 
 
 def sql(template: str, **parts: Sql) -> Sql:
-    """A constant template with the parts in place of its `{name}` placeholders."""
+    """Fill the `{name}` placeholders of a constant template."""
     return Sql(template.format_map(parts))
 
 
 def column(*path: str) -> Sql:
-    """A column, or a field in it: `column("s", "id")` is `s`.`id`."""
+    """Return a column, or a field of a struct column: `column("s", "id")` is `s`.`id`."""
     return Sql(".".join(map(quoted, path)))
 
 
 def table(target: str) -> Sql:
-    """A table: the path of a Delta table, or a catalog name as the user wrote it."""
+    """Return a table: the path of a Delta table, or a catalog name as the user wrote it."""
     return Sql(f"delta.{quoted(target)}" if is_path(target) else target)
 
 
 def string(value: str) -> Sql:
-    """A string literal."""
+    """Return a string literal."""
     return Sql("'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'")
 
 
 def comma_separated(items: Iterable[Sql]) -> Sql:
-    """A list."""
+    """Join items with commas."""
     return Sql(", ".join(items))
 
 
 def any_of(conditions: Iterable[Sql]) -> Sql:
-    """True if one of the conditions is true."""
+    """Return a condition that any of the conditions is true."""
     return Sql(" OR ".join(("false", *conditions)))
 
 
 def equal_columns(names: Iterable[str]) -> Sql:
-    """True if the columns of `t` and `s` are equal; nulls are equal to each other."""
+    """Return a condition that the columns of `t` and `s` are equal. Nulls are equal."""
     return Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", name), s=column("s", name)) for name in names))
 
 
 def definitions(fields: Iterable[StructField]) -> Sql:
-    """Column definitions: names and types."""
+    """Return column definitions: names and types."""
     types = ((column(field.name), Sql(field.dataType.simpleString())) for field in fields)
     return comma_separated(sql("{name} {type}", name=name, type=type_) for name, type_ in types)
 
@@ -66,7 +66,7 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
     """Execute a MERGE of a source `s`, a table or a query in parentheses, into a table `t`.
 
     Returns:
-        The number of rows that it changed; None if Spark does not say it for this format.
+        Number of changed rows; None if Spark does not return it for this format.
     """
     template = "MERGE INTO {target} t USING {source} s ON {condition} {actions}"
     values = {"target": table(target), "source": source, "condition": condition, "actions": Sql(" ".join(actions))}
@@ -75,7 +75,7 @@ def merge(spark: SparkSession, target: str, source: Sql, condition: Sql, *action
 
 
 def execute(spark: SparkSession, statement: Sql) -> DataFrame:
-    """Execute a statement, again if another writer was faster. Every statement here may be repeated.
+    """Execute a statement, and repeat it after a conflict. Every statement here is repeatable.
 
     Raises:
         UnfittingJarError: A jar was made for another Spark.
@@ -90,22 +90,22 @@ def execute(spark: SparkSession, statement: Sql) -> DataFrame:
 
 
 def now(spark: SparkSession) -> datetime:
-    """The time by the clock of Spark, which writes the times of rows."""
+    """Return the time by Spark's clock, which also writes the times of rows."""
     time: datetime = execute(spark, Sql("SELECT current_timestamp()")).collect()[0][0]
     return time
 
 
 def expressions(spark: SparkSession) -> Callable[[str], Column]:
-    """The function that makes a column of an expression."""
+    """Return the function that makes a column from an expression."""
     from pyspark.sql import functions as f
 
     return lambda text: f.expr(without_variables(spark, text))
 
 
 def without_variables(spark: SparkSession, text: str) -> str:
-    """The text for `spark.sql`, `expr` or `table` in which Spark substitutes no `${...}`.
+    """Return text for `spark.sql`, `expr` or `table` in which Spark substitutes no `${...}`.
 
-    It would do so within quotes too, with settings and variables of the environment, and has no escape in backticks.
+    Spark would otherwise substitute settings and environment variables even within quotes. Backticks have no escape.
     """
     if "${" not in text or spark.conf.get("spark.sql.variable.substitute") == "false":
         return text

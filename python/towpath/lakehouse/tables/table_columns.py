@@ -1,4 +1,4 @@
-"""The columns and the key of a table, as its messages declare them, its target has them, and statements left them."""
+"""Columns and key of a table, from its messages, its target, and its statements."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _Rule = TypeVar("_Rule")
 
 
 class TableColumns:
-    """The columns and the key of a table in one batch."""
+    """Columns and key of a table in one batch."""
 
     def __init__(self, spark: SparkSession, known: KnownTargets, table: SourceTable, target: str) -> None:
-        """Read what the target and its properties say, if it exists."""
+        """Read the target and its properties, if it exists."""
         self._spark, self._known, self._table, self._target = spark, known, table, target
         self._options = known.options
         self.existing = known.table(target).schema(spark)
-        """The columns of the target; None if it does not exist."""
+        """Columns of the target; None if it does not exist."""
         self._stored_key = known.table(target).key(spark)
 
     @cached_property
     def rules(self) -> TableRules:
-        """The rules for the columns, by their current names. A column that nothing explains is left out.
+        """Rules for the columns by their current names. Unexplained columns are left out.
 
         Raises:
-            ValueError: It may be that one of them was excluded or masked under another name.
+            ValueError: A column may have been excluded or masked under another name.
         """
         if self._parts:
             return reduce(TableRules.and_those, (one.rules for one in reversed(self._parts)))
@@ -63,7 +63,7 @@ class TableColumns:
 
     @property
     def are_masked(self) -> bool:
-        """Whether one of the columns is masked."""
+        """Whether any of the columns is masked."""
         return bool(self.rules.hidden) and self.rules.masks(self.schema.names)
 
     @property
@@ -71,40 +71,40 @@ class TableColumns:
         """Whether the table has a key."""
         if self._given(self._options.keys):
             return True
-        if self._stored_key == []:  # its target is a history, and stays one
+        if self._stored_key == []:  # the target is a history, and stays one
             return False
         return bool(self._stored_key) or any(one.key for one in self._table.declarations)
 
     @property
     def are_appended(self) -> bool:
-        """Whether each change of the table is a row of its target, since it has no key."""
+        """Whether the table has no key and each change becomes a row of its target."""
         if self.has_key:
             return False
-        # What waited is applied without the argument `keyless` of its query.
+        # Waiting messages are applied without the argument `keyless` of their query.
         return self._stored_key == [] if self._options.waited else self._options.keyless == "append"
 
     @cached_property
     def key(self) -> list[str]:
-        """The key: as given, or as the messages and the target say.
+        """Key from the arguments, or else from the messages and the target.
 
         Raises:
-            ValueError: There is none, there are several, or the target is a history.
+            ValueError: No key or more than one key is found, or the target is a history.
         """
         name, given, stored = self._table.full_name, self._given(self._options.keys), self._stored_key
         if stored == []:
             raise ValueError(
                 f"{name}: the target has each change as a row, since the table had no key: name another one"
             )
-        if given:  # tombstones have the columns in the stored order
+        if given:  # tombstones keep the stored order of columns
             return stored if stored and _lower(stored) == _lower(given) else list(given)
         return declared_key(name, self._declarations, stored)
 
     def readers(self) -> list[tuple[SourceTable, ChangeReader]]:
-        """The parts of the table, each with the reader of its changes, whose columns are those of the table."""
+        """Return the parts of the table, each with a reader whose changes have the columns of the table."""
         return [(one._table, one._reader(self.schema)) for one in self._parts or [self]]
 
     def as_written(self) -> tuple[ChangeReader, TableRules, list[str]]:
-        """The reader of changes with the columns of their messages, the rules for these columns, and the key's."""
+        """Return a reader of changes with the messages' columns, the rules for these columns, and the key's columns."""
         from pyspark.sql.types import StructType
 
         def now(name: str) -> str:
@@ -119,7 +119,7 @@ class TableColumns:
         return self._decoder(columns, self._table.written_key), rules, key
 
     def _reader(self, columns: StructType) -> ChangeReader:
-        """The reader of changes that have these columns now."""
+        """Return a reader of changes with these current columns."""
         decoder = self._decoder(self._of_sources(columns), self._table.key)
         if list(self.sources.items()) == [(name, name) for name in columns.names] and not self.added:
             return decoder
@@ -127,19 +127,19 @@ class TableColumns:
         return CarriedReader(decoder, change_schema(kind), self.sources, tuple(self.added))
 
     def _of_sources(self, now: StructType) -> StructType:
-        """Columns by the names that the messages have for them."""
+        """Return columns by their names in the messages."""
         from pyspark.sql.types import StructField, StructType
 
         types = {one.name.lower(): one.dataType for one in now}
         return StructType([StructField(source, types[name.lower()]) for source, name in self.sources.items()])
 
     def _in_messages(self, names: Iterable[str]) -> list[str]:
-        """The names that the messages have for columns."""
+        """Return the messages' names of columns."""
         sources = {now.lower(): source for source, now in self.sources.items()}
         return [sources.get(name.lower(), name) for name in names]
 
     def _decoder(self, columns: StructType, name: tuple[str, str]) -> ChangeDecoder:
-        """The decoder of columns of the table's messages, whose rows say this name of the table."""
+        """Return a decoder of the messages' columns that labels rows with this table name."""
         of_table = self._given(self._options.table_options) or {}
         return ChangeDecoder(
             self._options.dialect,
@@ -157,37 +157,37 @@ class TableColumns:
 
     @cached_property
     def sources(self) -> dict[str, str]:
-        """The current names of the columns by the names that the messages have for them."""
+        """Current names of the columns by their names in the messages."""
         carried, found = self._table.columns, {}
         for name in self._of_messages.names:
             lower = name.lower()
             origin = carried.origin(lower)
             if origin is not None and origin != lower:
                 found[origin] = name
-            elif origin is not None or carried.names.get(lower) is None:  # unless the name is that of another column
+            elif origin is not None or carried.names.get(lower) is None:  # unless another column has the name
                 found[name] = name
         return found
 
     def _undeclared_key(self) -> list[str]:
-        """The key if the messages do not declare it, or another one."""
+        """Return the key if the messages declare none, or another one."""
         keys = self.key if self.has_key else []
         names = _lower(keys)
         return [] if all(_lower(one.key) == names for one in self._declarations) else keys
 
     @cached_property
     def _declarations(self) -> list[Declaration]:
-        """The declarations, with the key's columns by their current names."""
+        """Declarations, with the key's columns by their current names."""
         if self._parts:
             return [declaration for one in self._parts for declaration in one._declarations]
         now = self._table.columns.now
         return [replace(one, key=tuple(now(name) or name for name in one.key)) for one in self._table.declarations]
 
     def _carried(self, columns: StructType, carried: Columns) -> StructType:
-        """The columns of older messages by their current names. One that was dropped stays, if its name is free."""
+        """Return the columns of older messages by their current names. A dropped column stays if its name is free."""
         from pyspark.sql.types import StructField, StructType
 
         found = StructType()
-        if not carried.names and len(_lower(columns.names)) == len(columns):  # no two spellings of a name
+        if not carried.names and len(_lower(columns.names)) == len(columns):  # each name has one spelling
             return columns
         taken = {*carried.added, *(now.lower() for now in carried.names.values() if now)}
         for one in columns:
@@ -199,17 +199,17 @@ class TableColumns:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns of the changes: as given, otherwise as declared but at least as wide as in the target.
+        """Columns of the changes: as given, or else as declared but at least as wide as in the target.
 
         Raises:
-            ValueError: They are not known.
+            ValueError: The columns are unknown.
         """
-        if self._parts:  # the columns of the newest part have their order
+        if self._parts:  # the newest part decides the order
             return reduce(self._united, (one.schema for one in reversed(self._parts)))
         return self._united(self._of_messages, widened(self._target, self._stored, _types(self.added)))
 
     def _united(self, columns: StructType, others: StructType) -> StructType:
-        """Columns, and others, each at least as wide as in both."""
+        """Return the union of columns. A column of both is at least as wide as in each."""
         from pyspark.sql.types import StructType
 
         names = _lower(columns.names)
@@ -218,7 +218,7 @@ class TableColumns:
 
     @cached_property
     def _of_messages(self) -> StructType:
-        """The columns that the messages may have."""
+        """Columns that the messages may have."""
         given = self._given(self._options.schemas)
         if given is not None:
             return self.rules.kept(self._given_columns(columns_of(given)))
@@ -228,7 +228,7 @@ class TableColumns:
         return widened(self._target, self._stored, self.rules.kept(self._carried(declared, self._table.columns)))
 
     def _given_columns(self, given: StructType) -> StructType:
-        """The columns that the user gave, as statements left them."""
+        """Return the user's columns after the statements."""
         from pyspark.sql.types import StructType
 
         timeline = self._known.log.timeline(self._spark, self._table.key)
@@ -239,17 +239,17 @@ class TableColumns:
 
     @property
     def new(self) -> set[str]:
-        """The columns that the target lacks, in lower case."""
+        """Columns that the target lacks, in lower case."""
         return _lower(self.schema.names) - _lower(self.existing.names if self.existing is not None else ())
 
     @property
     def added(self) -> list[Column]:
-        """The columns that older rows get with their initial values."""
+        """Columns that older rows get with their initial values."""
         return [one for one in self._table.columns.added.values() if self.rules.keeps(one.name)]
 
     @cached_property
     def _stored(self) -> StructType | None:
-        """The columns of the target whose types are those of the source's values."""
+        """Columns of the target with the types of the source's values."""
         from pyspark.sql.types import StructType
 
         if self.existing is None:
@@ -270,15 +270,15 @@ class TableColumns:
         return declared_columns(declarations, self._options.dialect, options)
 
     def _given(self, rules: Mapping[str, _Rule]) -> _Rule | None:
-        """What an argument says about the table."""
+        """Return an argument's value for the table."""
         return rule_of(rules, self._table.database, self._table.name)
 
 
 def _types(added: Iterable[Column]) -> StructType:
-    """The columns that statements added."""
+    """Return the columns that statements added."""
     return struct_type(pa.schema([(one.name, initial_value(one).type) for one in added]))
 
 
 def _lower(names: Iterable[str]) -> set[str]:
-    """Names of columns, which MySQL compares without case."""
+    """Return names in lower case, since MySQL compares names of columns without case."""
     return {name.lower() for name in names}

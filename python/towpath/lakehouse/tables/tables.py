@@ -1,6 +1,6 @@
-"""The tables of the lakehouse: their schemas, creating them, and evolving their schemas.
+"""Lakehouse tables: their schemas, creation, and schema evolution.
 
-Everything is SQL, so no Python package of the table format is needed, and Spark Connect works too.
+All code uses SQL, so it needs no Python package of the table format and works on Spark Connect.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from towpath.lakehouse.merging.tasks import TaskMerges
 
 ORDER = "_towpath"
-"""The column of a target with the order value of the change that wrote the row; a table's own columns come first."""
+"""Column of a target with the order value of the change that wrote the row. The table's columns precede it."""
 
-# The last one: another writer is about to create it.
+# The last one means that another writer is about to create the table.
 _NO_TABLE = ("DELTA_MISSING_DELTA_TABLE", "DELTA_PATH_DOES_NOT_EXIST", "PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND")
 
 INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
@@ -52,7 +52,7 @@ INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 @dataclass(frozen=True)
 class TableSettings:
-    """How targets are created and maintained."""
+    """Settings for creating and maintaining targets."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     cluster_by: tuple[str, ...] = ()
@@ -60,13 +60,13 @@ class TableSettings:
     evolve: bool = True
     forget_after: str | None = "7 days"
     in_tasks: bool = False
-    """Whether tasks may merge the changes of tables that are created."""
+    """Whether tasks may merge the changes of new tables."""
     soft_deletes: str | None = None
-    """The column with the time at which a row was deleted, if deleted rows stay."""
+    """Column with the deletion time of a row, if deleted rows stay."""
 
 
 def order_column(schema: StructType) -> str | None:
-    """The name of a target's column with the order values, which no table of a source has the type of."""
+    """Return the name of a target's column with the order values. No source table has a column of this type."""
     return next((one.name for one in schema if one.name.startswith(ORDER) and _is_order(one.dataType)), None)
 
 
@@ -75,7 +75,7 @@ def _is_order(data_type: DataType) -> bool:
 
 
 def free_name(columns: Iterable[str], current: str = ORDER) -> str:
-    """A name for the order values with which no column's name begins: the current one if possible."""
+    """Return a name for the order values that is no prefix of a column's name: the current one if possible."""
     taken = [name.lower() for name in columns]
     numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in (current, *numbered) if not any(one.startswith(name) for one in taken))
@@ -89,7 +89,7 @@ def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
 
 
 def schema_of(spark: SparkSession, target: str, in_tasks: TaskMerges | None = None) -> StructType | None:
-    """The schema of a table; None if the table does not exist. `in_tasks`: which tables delta-rs may read."""
+    """Return the schema of a table, or None if it does not exist. `in_tasks` says which tables delta-rs may read."""
     if found := DriverTable(spark, target, in_tasks).read():
         return found[0]
     if not is_path(target):
@@ -109,12 +109,12 @@ def schema_of(spark: SparkSession, target: str, in_tasks: TaskMerges | None = No
 
 
 def exists(spark: SparkSession, target: str) -> bool:
-    """Whether a table exists; on Connect a path is taken to."""
+    """Return whether a table exists. On Connect a path is assumed to exist."""
     return may_exist(spark, f"{target}/_delta_log") if is_path(target) else spark.catalog.tableExists(target)
 
 
 def estimated_size(frame: DataFrame) -> int | None:
-    """Bytes of the files of a table, as Spark estimates them; None on Connect, where the client does not know."""
+    """Return Spark's estimate of the bytes of a table's files; None on Connect, where the client does not know it."""
     plan = getattr(frame, "_jdf", None)
     return int(plan.queryExecution().optimizedPlan().stats().sizeInBytes()) if plan is not None else None
 
@@ -127,13 +127,13 @@ def create_or_evolve(
     settings: TableSettings | None = None,
     in_tasks: TaskMerges | None = None,
 ) -> None:
-    """Create the table, or evolve its schema so that it can store these columns: add columns, widen types.
+    """Create the table, or evolve its schema to store these columns: add columns, widen types.
 
-    `in_tasks`: which tables delta-rs may write.
+    `in_tasks` says which tables delta-rs may write.
 
     Raises:
-        ValueError: A column has no type that can store both the old and the new values, or the schema would have to
-            change and must not. Nothing has been changed then.
+        ValueError: No type can store both the old and the new values of a column, or the schema must not change. Then
+            nothing has been changed.
     """
     settings, in_driver = settings or TableSettings(), DriverTable(spark, target, in_tasks)
     existing = schema_of(spark, target, in_tasks)
@@ -174,33 +174,33 @@ def _create(spark: SparkSession, target: str, columns: StructType, settings: Tab
 
     def attempt() -> None:
         execute(spark, sql(template, table=table(target), **values))
-        spark.read.table(table(target))  # fails if another writer has begun, but not committed
+        spark.read.table(table(target))  # fails if another writer has begun the table but not committed it
 
     with_retries(attempt, partial(_is_begun, spark, target))
 
 
 def _is_begun(spark: SparkSession, target: str, error: Exception) -> bool:
-    """Whether a table could not be created because another writer, such as that of another table, has begun to."""
+    """Return whether creating a table failed because another writer has begun to create it."""
     conditions = ("DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", _ALREADY_EXISTS)
     if not is_being_created(error) and not any(condition in str(error) for condition in conditions):
         return False
-    # A catalog only knows tables that are complete.
+    # A catalog only lists complete tables.
     if _ALREADY_EXISTS in str(error) and (not is_path(target) or schema_of(spark, target) is not None):
         return False
     return not is_path(target) or _may_become_a_table(spark, target)
 
 
 _ALREADY_EXISTS = "TABLE_OR_VIEW_ALREADY_EXISTS"
-"""For a path it only says that there is any file."""
+"""Error condition. For a path it only means that a file exists."""
 
 
 def _may_become_a_table(spark: SparkSession, path: str) -> bool:
-    """Whether a folder looks as that of a table which is not committed yet. A folder of other files never becomes one.
+    """Return whether a folder looks like a table that is not committed yet. Other files never become a table.
 
-    Data files are written before the log. What Spark writes in another format than Delta ends with `_SUCCESS`.
+    Spark writes data files before the log. Spark's output in a format other than Delta ends with `_SUCCESS`.
     """
     found = hadoop_path(spark, path)
-    if found is None:  # a client of Connect cannot ask
+    if found is None:  # a Connect client cannot check
         return True
     at, file_system = found
     if not file_system.exists(at):  # the other writer has failed
@@ -210,7 +210,7 @@ def _may_become_a_table(spark: SparkSession, path: str) -> bool:
 
 
 def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: TableSettings) -> bool:
-    """Create a table with rows, in one transaction. Returns whether it did not exist."""
+    """Create a table with rows in one transaction. Return whether it did not exist."""
     feed = _feed(spark, target, settings.properties)
     with temporary_view(rows) as view:
         template = "CREATE TABLE {table} {settings} AS SELECT * FROM {view}"
@@ -221,13 +221,13 @@ def create_with(spark: SparkSession, target: str, rows: DataFrame, settings: Tab
         except Exception:
             if schema_of(spark, target) is None:
                 raise
-            return False  # another writer was faster
+            return False  # another writer created it first
     _turn_on(spark, target, feed)
     return True
 
 
 def replace_with(spark: SparkSession, target: str, rows: DataFrame, settings: Mapping[str, str]) -> None:
-    """Replace a table by rows, in one transaction, or create it. It is clustered and partitioned as it was."""
+    """Replace a table with rows in one transaction, or create it. Keep its clustering and partitioning."""
     template = "CREATE OR REPLACE TABLE {target} {clauses} AS SELECT * FROM {view}"
     of_target = format_of(spark, target)
     layout = of_target.layout(spark, target) if schema_of(spark, target) is not None else Sql("")
@@ -248,7 +248,7 @@ def _creation(spark: SparkSession, target: str, columns: StructType, settings: T
 
 
 def has_feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> bool:
-    """Whether a table that is created with these properties has Delta's change data feed."""
+    """Return whether a new table with these properties has Delta's change data feed."""
     default = spark.conf.get("spark.databricks.delta.properties.defaults.enableChangeDataFeed", None)
     return format_of(spark, target) is DELTA and settings.get(_FEED, default or "false").lower() == "true"
 
@@ -257,9 +257,9 @@ _FEED = "delta.enableChangeDataFeed"
 
 
 def _feed(spark: SparkSession, target: str, settings: Mapping[str, str]) -> dict[str, str]:
-    """The property of a table without a feed, if it shall have one.
+    """Return the property that delays a table's change data feed, if the table is to have one.
 
-    Delta creates no table of renameable columns with both rows and a feed: the feed begins after the rows.
+    Delta cannot create a table of renameable columns with both rows and a feed. The feed begins after the rows.
     """
     return {_FEED: "false"} if has_feed(spark, target, settings) else {}
 
@@ -270,7 +270,7 @@ def _turn_on(spark: SparkSession, target: str, feed: Mapping[str, str]) -> None:
 
 
 def _leaves_before_order(columns: StructType) -> int:
-    """How many values a row has before its order value, counting those within structs."""
+    """Count the values of a row before its order value, including those within structs."""
     own = takewhile(lambda one: not _is_order(one.dataType), columns)
     return sum(_leaves(one.dataType) for one in own)
 
@@ -287,7 +287,7 @@ def _clauses(of_target: Format, settings: Mapping[str, str], layout: Sql) -> Sql
 
 
 def _enable_features(spark: SparkSession, target: str, **more: str) -> None:
-    """Set the properties of `_create`, which a table that towpath did not create may lack, and more."""
+    """Set the properties of `_create`, which tables of other creators may lack, and more."""
     required = {**format_of(spark, target).required, **more}
     if not required.items() <= table_properties(spark, target).items():
         set_properties(spark, target, required)
@@ -298,7 +298,7 @@ def _alter(spark: SparkSession, target: str, change: Sql) -> None:
 
 
 def widened(target: str, existing: StructType | None, wanted: StructType) -> StructType:
-    """The wanted columns, each with a type that can also store the table's values.
+    """Return the wanted columns, each with a type that can also store the table's values.
 
     Raises:
         ValueError: A column has no such type.
@@ -329,23 +329,23 @@ def _unstorable(target: str, old: StructField, wanted: StructField) -> ValueErro
 
 
 def _same_type(one: StructField, other: StructField) -> bool:
-    """Compares simple strings, which do not contain nullability."""
+    """Compare simple strings, since they ignore nullability."""
     return one.dataType.simpleString() == other.dataType.simpleString()
 
 
 _HELD = {
     "float": ("tinyint", "smallint"),
-    "double": ("tinyint", "smallint", "int", "float"),  # it represents integers of up to 53 bits exactly
+    "double": ("tinyint", "smallint", "int", "float"),  # exact for integers of up to 53 bits
     "timestamp_ntz": ("date",),
     "string": (*INTEGERS, "float", "double", "date", "timestamp_ntz", "boolean"),
 }
-"""The types whose values a column of a type can store, beside numbers with digits."""
+"""Types whose values a column of a type can store, besides numbers with digits."""
 
 
 def common_type(old: DataType, wanted: DataType) -> DataType | None:
-    """The type to change a column to so that it can store the values of both types; None if there is none.
+    """Return the type for a column that has to store the values of both types; None if no such type exists.
 
-    A string column stays one: it can store numbers, dates and times as text, but not binary values.
+    A string column stays a string. It stores numbers, dates and times as text, but cannot store binary values.
     """
     from pyspark.sql.types import DecimalType, StringType
 
@@ -364,7 +364,7 @@ def common_type(old: DataType, wanted: DataType) -> DataType | None:
 
 
 def _digits(data_type: DataType) -> tuple[int, int] | None:
-    """Digits before and after the decimal point."""
+    """Return the digits before and after the decimal point."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(data_type, DecimalType):
@@ -374,29 +374,29 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
 
 
 def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
-    """Append rows to a table, which is created if needed, without those whose identity a row of it has that counts."""
+    """Append new rows to a table, and create it if needed. Stored rows that count block rows of the same identity."""
     create_or_evolve(rows.sparkSession, target, rows.schema)
     append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts or Sql("true"))
 
 
 def append_new(rows: DataFrame, target: str, same: Sql, counts: Sql) -> None:
-    """Append those of the rows `s` to a table that are not the same as a row `t` of it that counts."""
+    """Append the rows `s` to a table, except rows that are the same as a stored row `t` that counts."""
     spark = rows.sparkSession
     known = spark.read.table(table(target)).filter(counts).alias("t")
     new = rows.alias("s").join(known, expressions(spark)(same), "left_anti")
-    # A statement that reads the table which it writes conflicts with every other writer, and with OPTIMIZE.
+    # A statement that reads the table it writes conflicts with every other writer, and with OPTIMIZE.
     with ExitStack() as held:
         append(spark, target, computed(new, held, in_driver=False))
 
 
 def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
-    """Compact a table in one of so many batches. Targets take turns, so that no batch has to compact all of them."""
+    """Compact a table in one of `every` batches. Targets take turns, so that no batch has to compact all of them."""
     if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
         format_of(spark, target).compact(spark, target)
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
-    """Append rows to a table that exists."""
+    """Append rows to an existing table."""
     names = comma_separated(map(column, rows.columns))
     with temporary_view(rows) as view:
         template = "INSERT INTO {table} ({names}) SELECT {names} FROM {view}"
@@ -405,7 +405,7 @@ def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
 
 @contextmanager
 def temporary_view(frame: DataFrame) -> Iterator[Sql]:
-    """A temporary view of a DataFrame; it is dropped at the end of the block."""
+    """Create a temporary view of a DataFrame. Drop it at the end of the block."""
     name = f"towpath_{uuid4().hex}"
     frame.createOrReplaceTempView(name)
     try:

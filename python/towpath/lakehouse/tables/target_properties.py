@@ -1,6 +1,6 @@
-"""Properties of tables. Those of towpath may be written in another form, which Spark does not hide.
+"""Properties of tables. towpath may write its own properties in another form, which Spark does not redact.
 
-`SHOW TBLPROPERTIES` hides values with "password", "token" or "url", which are names of columns too.
+`SHOW TBLPROPERTIES` redacts values with "password", "token" or "url". Columns may have these names too.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OWN = "towpath."
-"""How the names of towpath's properties begin."""
+"""Prefix of towpath's properties."""
 
 SOURCE = "towpath.source"
-"""The table that a target was created for."""
+"""Table for which a target was created."""
 
 KEY = "towpath.key"
-"""The columns of the key."""
+"""Columns of the key."""
 
 PARTIAL = "towpath.partial"
-"""`true` if rows may have got updates of some of their columns only."""
+"""`true` if rows may have received updates of only some columns."""
 
 HIDDEN = "*********(redacted)"
-"""What Spark shows in place of a value."""
+"""Text that Spark shows instead of a redacted value."""
 
-# The defaults of spark.redaction.regex and of spark.sql.redaction.options.regex.
+# The defaults of spark.redaction.regex and spark.sql.redaction.options.regex.
 _LOOKS_SECRET = re.compile(r"secret|password|token|access[.]?key|url", re.IGNORECASE)
 _HEX = "hex:"
 
 
 def written(values: Mapping[str, str]) -> dict[str, str]:
-    """Properties as they are written."""
+    """Return properties in their written form."""
     return {name: _written(value) if name.startswith(OWN) else value for name, value in values.items()}
 
 
@@ -45,7 +45,7 @@ def _written(value: str) -> str:
 
 
 def read(values: Mapping[str, str]) -> dict[str, str]:
-    """Properties as they were before they were written."""
+    """Return properties in their original form."""
     return {name: _read(value) if name.startswith(OWN) else value for name, value in values.items()}
 
 
@@ -54,12 +54,12 @@ def _read(value: str) -> str:
 
 
 def hidden(values: Mapping[str, str]) -> list[str]:
-    """The names of towpath's properties whose values are hidden."""
+    """Return the names of towpath's properties whose values are redacted."""
     return [name for name, value in values.items() if name.startswith(OWN) and value == HIDDEN]
 
 
 def definitions_of(values: Mapping[str, str]) -> Sql:
-    """Properties in a statement that creates or alters a table."""
+    """Return properties as SQL for a statement that creates or alters a table."""
     pairs = ((string(name), string(value)) for name, value in written(values).items())
     return comma_separated(sql("{name} = {value}", name=name, value=value) for name, value in pairs)
 
@@ -71,10 +71,10 @@ def set_properties(spark: SparkSession, target: str, values: Mapping[str, str]) 
 
 
 def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
-    """The properties of a table.
+    """Return the properties of a table.
 
     Raises:
-        ValueError: Spark hides one of towpath's.
+        ValueError: Spark redacts a property of towpath.
     """
     shown = execute(spark, sql("SHOW TBLPROPERTIES {table}", table=table(target))).collect()
     found = {row["key"]: row["value"] for row in shown}
@@ -86,7 +86,7 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
 
 
 def settings_of(spark: SparkSession, source: str, target: str) -> dict[str, str]:
-    """The properties of a table that may be given to another one."""
+    """Return the properties of a table that may be copied to another table."""
     of_target = format_of(spark, target)
     found = table_properties(spark, source).items()
     return {

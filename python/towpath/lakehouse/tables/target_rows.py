@@ -1,4 +1,4 @@
-"""Looks for rows and columns of a target that a statement concerns."""
+"""Finds the rows and columns of a target that a statement affects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 ALL_ROWS = Sql("true")
-"""The condition for the rows of a table that has a target of its own."""
+"""Condition for the rows of a table with its own target."""
 
 
 def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
-    """The rows of a target that do not meet the condition for its own; None if there are none."""
+    """Return the rows of a target that do not meet the condition for its own rows; None if there are none."""
     if own == ALL_ROWS:
         return None
     rows = filtered(spark, target, sql("NOT ({own})", own=own))
@@ -25,21 +25,21 @@ def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
 
 
 def find_column(schema: StructType | None, name: str) -> str | None:
-    """The name of a target's column; MySQL compares names without case."""
+    """Return the name of a target's column. MySQL compares names without case."""
     return next((one for one in schema.names if one.lower() == name.lower()), None) if schema is not None else None
 
 
 def order_of_rows(schema: StructType | None) -> Sql | None:
-    """The order value of a row `t` of a target; None if there is no target, or if towpath did not create it."""
+    """Return the order value of a row `t` of a target; None if it does not exist or towpath did not create it."""
     name = order_column(schema) if schema is not None else None
     return column("t", name) if name is not None else None
 
 
 def has_row(spark: SparkSession, target: str, condition: Sql) -> bool:
-    """Whether a row `t` of a target meets a condition."""
+    """Return whether a row `t` of a target meets a condition."""
     return filtered(spark, target, condition).limit(1).count() > 0
 
 
 def filtered(spark: SparkSession, target: str, condition: Sql) -> DataFrame:
-    """The rows `t` of a target that meet a condition."""
+    """Return the rows `t` of a target that meet a condition."""
     return spark.read.table(table(target)).alias("t").filter(expressions(spark)(condition))

@@ -1,6 +1,6 @@
 """The target of each source table: the argument `target` of `replicate`.
 
-A target is a text: the path of a Delta table, or the name of a table in a catalog, with each part in backticks.
+A target is a text: the path of a Delta table, or the name of a table in a catalog with each part in backticks.
 """
 
 from __future__ import annotations
@@ -35,66 +35,66 @@ _CATALOG_NAME = re.compile(r"(?:(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?!\Z)|\Z))+")
 _DATABASE = re.compile(r"(`(?:[^`]|``)+`|[^.`]*)\.")
 _CATALOG_PART = re.compile(r"`(?:[^`]|``)+`|[^.`]+")
 
-# What ends a segment, is undone as an escape, ends the path of a URI, or is substituted by Spark's SQL: `${...}`.
+# Characters that end a segment, are undone as an escape, end the path of a URI, or begin Spark's `${...}`.
 _ENCODED = frozenset("/\\%#?$")
-# Folders by which a reader knows a table or a sink. A database of this name would make a table of the folder above it.
+# Folders that identify a table or a sink to readers. A database of this name would turn the folder above into a table.
 _RESERVED = frozenset(("_delta_log", "_change_data", "_delta_index", "_spark_metadata", "_symlink_format_manifest"))
 _COMPANION = re.compile(rf"__(?:{'|'.join(COMPANIONS)})_*\Z", re.IGNORECASE)
 
 
 def is_path(target: str) -> bool:
-    """Whether a target is a path. A name of a catalog may have a slash between backticks."""
+    """Return whether a target is a path. A catalog name may have a slash between backticks."""
     before, slash, _ = target.partition("/")
     return bool(slash) and "`" not in before
 
 
 def catalog_parts(target: str) -> list[str]:
-    """The parts of a catalog's name, without backticks."""
+    """Return the parts of a catalog name without backticks."""
     return [_unquoted(part) for part in _CATALOG_PART.findall(target)]
 
 
 def sibling(target: str, name: str) -> str:
-    """A table with another name in the same database; for a path, in the current one."""
+    """Return a table with another name in the same database; for a path, in the current database."""
     parents = [] if is_path(target) else catalog_parts(target)[:-1]
     return ".".join(map(quoted, [*parents, name]))
 
 
 def companion(target: str, suffix: str) -> str:
-    """The target of a table that belongs to another one, such as its tombstones; `suffix`: one of `COMPANIONS`.
+    """Return the table that belongs to a target, such as its tombstones. `suffix` is one of `COMPANIONS`.
 
-    No source table has a target from a template that ends with it.
+    A template never gives a source table a target with such a suffix.
     """
     return suffixed(target, f"__{suffix}")
 
 
 def suffixed(target: str, suffix: str) -> str:
-    """A path, or a name as the user wrote it, with a suffix."""
+    """Append a suffix to a path, or to a name as the user wrote it."""
     if target.endswith("`") and not is_path(target):
         return f"{target[:-1]}{suffix}`"
     return f"{target.rstrip('/')}{suffix}"
 
 
 class Targets:
-    """The target of each source table, as `targets(database, table, topic)`.
+    """Function from `(database, table, topic)` to the target of a source table.
 
-    A table whose target another one has, or one of replicate's own tables, is refused. Tables share a target if a
-    function or a mapping says so: that is how shards of a table are merged.
+    It refuses a table whose target belongs to another table or is one of replicate's own tables. Tables share a target
+    if a function or a mapping says so: this merges the shards of a table.
     """
 
     stored: Callable[[str], str | None] | None = None
-    """The `source_name` in the properties of a target; None if there is none. A session is needed to know it."""
+    """Function that returns the `source_name` in a target's properties, or None. It needs a session."""
 
     def __init__(self, target: Target, own: Iterable[str] = (), companions: Collection[str] = COMPANIONS) -> None:
         """Check the argument.
 
         Args:
-            target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or a tuple
-                of both, to the target; or a function of both that returns the target, or None to skip the table.
-            own: Targets and checkpoints that do not belong to a source table.
-            companions: Suffixes of the tables that targets have beside them.
+            target: A template with `{database}`, `{table}` and `{topic}`; a mapping from "database.table", or from a
+                tuple of both, to the target; or a function of both that returns the target, or None to skip the table.
+            own: Targets and checkpoints that belong to no source table.
+            companions: Suffixes of the tables next to targets.
 
         Raises:
-            ValueError: The template has another placeholder, has neither `{table}` nor `{topic}`, or is not a name.
+            ValueError: The template has an unknown placeholder, has neither `{table}` nor `{topic}`, or is not a name.
         """
         target = os.fspath(target) if isinstance(target, os.PathLike) else target
         self._find = _finder(target)
@@ -106,14 +106,14 @@ class Targets:
 
     @property
     def may_share(self) -> bool:
-        """Whether tables can have the same target."""
+        """Whether tables can share a target."""
         return not self._is_template
 
     def __call__(self, database: str | None, table: str, topic: str = "") -> str | None:
-        """The target of a table; None if it is to be skipped.
+        """Return the target of a table; None to skip it.
 
         Raises:
-            ValueError: The target is taken, or a part of the name that the template needs is missing.
+            ValueError: The target is taken, or the table lacks a part of the name that the template needs.
         """
         target = self._find(database or "", table, topic)
         if target is not None:
@@ -145,7 +145,7 @@ class Targets:
             )
 
     def _check_companions(self, target: str, name: str) -> None:
-        """Refuse a target that is a companion of another one. A template never makes such a target."""
+        """Refuse a target that is a companion of another target. A template never makes such a target."""
         key = _comparable(target)
         for suffix in self._suffixes:
             end = f"__{suffix}"
@@ -156,9 +156,9 @@ class Targets:
         self._sources.setdefault(key, name)
 
     def _owner(self, target: str, database: str, table: str, topic: str) -> str | None:
-        """The other table that a target was created for, by an earlier query.
+        """Return the other table for which an earlier query created a target.
 
-        Not one that has another target by this template: its name came with a copy that a RENAME TABLE made.
+        Ignore a table with another target by this template: its name came with a copy that RENAME TABLE made.
         """
         stored = self.stored(target) if self.stored and self._is_shareable else None
         if stored in (None, source_name(database, table)):
@@ -171,34 +171,34 @@ class Targets:
 
 
 def source_name(database: str | None, table: str) -> str:
-    """The name of a source table as text, such as "shop.orders". Two tables never have the same."""
+    """Return the name of a source table as text, such as "shop.orders". Names are unique."""
     return ".".join(quoted(part) if set(part) & {".", "`"} else part for part in (database, table) if part)
 
 
 def split_name(full_name: str) -> tuple[str, str]:
-    """The database, which may be empty, and the name of a table, from the name that arguments have for it.
+    """Split a table's name in arguments into the database, which may be empty, and the table.
 
-    The first dot ends the database, since the name of a table may have its schema before it. A database with a dot in
-    its own name is in backticks.
+    The first dot ends the database, since the name of a table may begin with its schema. A database with a dot in its
+    own name is in backticks.
     """
     found = _DATABASE.match(full_name)
     return (_unquoted(found[1]), full_name[found.end() :]) if found else ("", full_name)
 
 
 def argument_name(database: str | None, table: str) -> str:
-    """The name of a table in arguments such as `keys`."""
+    """Return the name of a table in arguments such as `keys`."""
     return f"{database or None}.{table}"
 
 
 _Finder = Callable[[str, str, str], str | None]
 _Template = Callable[[Mapping[str, str]], str]
-"""The target for the values of placeholders."""
+"""Function from the values of placeholders to a target."""
 
 
 def _finder(target: Target) -> _Finder:
-    assert not isinstance(target, os.PathLike)  # the caller has made a text of it
+    assert not isinstance(target, os.PathLike)  # the caller has converted it to text
     if isinstance(target, str):
-        absolute(target)  # before an error shows a password
+        absolute(target)  # check first, before an error shows a password
         find = _template(target, _PLACEHOLDERS)
         if "{table}" not in target and "{topic}" not in target:
             raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
@@ -212,12 +212,12 @@ def _finder(target: Target) -> _Finder:
 
 
 def _names(database: str, table: str, topic: str) -> dict[str, str]:
-    """The values of `_PLACEHOLDERS`."""
+    """Return the values of `_PLACEHOLDERS`."""
     return dict(zip(_PLACEHOLDERS, (database, table, topic), strict=True))
 
 
 def _template(template: str, known: Iterable[str]) -> _Template:
-    """The targets of a template with these placeholders."""
+    """Return the function of a template with these placeholders."""
     unknown = [placeholder for placeholder in _PLACEHOLDER.findall(template) if placeholder not in known]
     if unknown:
         raise ValueError(f"target: {template!r} has {unknown[0]}; known are {', '.join(known)}")
@@ -236,10 +236,11 @@ def _path_template(template: str) -> _Template:
 
 
 def _visible(template: str, segment: str) -> str:
-    """A filled segment of a path template that readers take for a folder of tables.
+    """Escape a filled segment of a path template that readers would skip or take for a table's folder.
 
-    They skip what begins with `_` or `.`, or know a table by it. So a name that begins a segment gets its first
-    character escaped there, and so does a reserved name that the template and a name make together.
+    Readers skip names that begin with `_` or `.`, and recognize tables by some names. If a name begins such a segment,
+    its first character is escaped. If template and name together form a reserved name, its first character is escaped
+    too.
     """
     begins = _PLACEHOLDER.match(template) and segment[0] in "_."
     if segment != template and (begins or segment.lower() in (*_RESERVED, ".", "..")):
@@ -248,7 +249,7 @@ def _visible(template: str, segment: str) -> str:
 
 
 def _separates(template: str) -> bool:
-    """Whether all tables have targets of their own: database and table are in segments of their own."""
+    """Return whether all tables have their own targets: database and table are in separate segments."""
     segments = template.split("/")
     is_apart = all(len(_PLACEHOLDER.findall(segment)) <= 1 for segment in segments)
     return is_path(template) and is_apart and "{database}" in template and "{table}" in template
@@ -271,7 +272,7 @@ def _unquoted(part: str) -> str:
 
 
 def _filled(template: str, names: Mapping[str, str], convert: Callable[[str], str]) -> str:
-    """Replace the placeholders, once: braces in a name have no meaning."""
+    """Replace the placeholders once: braces in a name have no meaning."""
     filled = []
     for part in _PLACEHOLDER.split(template):
         name = names.get(part, part)
@@ -283,12 +284,12 @@ def _filled(template: str, names: Mapping[str, str], convert: Callable[[str], st
 
 
 def _reserved(target: str) -> str:
-    """A target that is not a companion of another: behind the suffix of a companion is one more underscore."""
+    """Return a target that is no companion of another one, by appending an underscore to a companion's suffix."""
     return f"{target}_" if _COMPANION.search(target) else target
 
 
 def _lookup(targets: Mapping[Any, str]) -> _Finder:
-    """Look up a mapping's targets: first those of names, then those of regular expressions, in their order."""
+    """Look up a mapping's targets: first by name, then by regular expression in their order."""
     patterns = [_pattern(key, target) for key, target in targets.items() if isinstance(key, re.Pattern)]
     sources: dict[str, tuple[str, str]] = {}
 
@@ -310,7 +311,7 @@ def _lookup(targets: Mapping[Any, str]) -> _Finder:
 
 
 def _pattern(pattern: re.Pattern[str], target: str) -> _Finder:
-    """The target of the tables whose name "database.table" is matched as a whole. Its groups are placeholders too."""
+    """Return the target of tables whose whole name "database.table" matches. Groups are placeholders too."""
     fill = _template(target, (*_PLACEHOLDERS, *(f"{{{name}}}" for name in pattern.groupindex)))
 
     def find(database: str, table: str, topic: str) -> str | None:
@@ -327,10 +328,10 @@ def _given(target: str | None) -> str | None:
 
 
 def absolute(target: str) -> str:
-    """A path that is absolute, as Delta needs it in SQL; a relative one is in the working directory.
+    """Make a path absolute, as Delta's SQL requires. A relative path is in the working directory.
 
     Raises:
-        ValueError: It is a URL with a password.
+        ValueError: The target is a URL with a password.
     """
     if not is_path(target):
         return target
@@ -344,7 +345,7 @@ def absolute(target: str) -> str:
 
 
 def _comparable(target: str) -> str:
-    """Equal for two texts of one target. Catalogs do not distinguish case."""
+    """Return a key that is equal for two texts of one target. Catalogs ignore case."""
     if not is_path(target):
         return ".".join(catalog_parts(target)).lower()
     path = re.sub("^file:/+", "/", target, flags=re.IGNORECASE)
@@ -352,10 +353,10 @@ def _comparable(target: str) -> str:
 
 
 def encoded(name: str) -> str:
-    """A name as a part of a segment of a path. Two names never are the same text, and none leads to another folder.
+    """Encode a name as part of a path segment. Different names stay different, and no name leads to another folder.
 
-    Slashes, `%`, `#`, `?` and `$` are percent-encoded, as are control characters and the names `.` and `..`. All others
-    stay, letters in their own Unicode normal form.
+    Slashes, `%`, `#`, `?`, `$`, control characters and the names `.` and `..` are percent-encoded. Other characters
+    stay, in their own Unicode normal form.
     """
     if name in (".", ".."):
         return "%2E" * len(name)
