@@ -1,8 +1,8 @@
-"""towpath in Spark. Only this package and `towpath.lakehouse` name pyspark. It is imported when a function is called.
+"""towpath in Spark. Only this package and `towpath.lakehouse` import pyspark, and only when a function is called.
 
-`decode`, `register` and `report` are imported here because their modules have the same names: importing such a module
-first would bind the package's attribute to the module. These modules are small. All others are imported when one of
-their names is first used, since a Python worker imports this package before its first batch.
+`decode`, `register` and `report` are imported here because their modules have the same names. Importing such a module
+first would bind the package's attribute to the module. These modules are small. Other modules are imported on first use
+of their names, since a Python worker imports this package before its first batch.
 """
 
 from importlib import import_module

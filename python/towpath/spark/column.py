@@ -1,4 +1,4 @@
-"""Decodes a column of messages to a column of rows, as `from_json` does."""
+"""Decodes a column of messages to a column of rows, similar to `from_json`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from towpath.literals import Dialect
 
 _INDEX = "_message"
-"""The column that the decoder copies to the rows: the index of their message."""
+"""Column with the index of each row's message. The decoder copies it to the rows."""
 
 
 def from_cdc(
@@ -34,24 +34,24 @@ def from_cdc(
 ) -> Column:
     """Decode a column of messages to an array of rows for each message. Needs Spark 4.1 or later.
 
-    `decode` does the same for a DataFrame, on every Spark, and counts what it does. It is cheaper where each row of the
-    array becomes a row. This function can be used in any expression, and keeps the other columns without naming them.
+    `decode` does the same for a DataFrame, on every Spark version, and also counts. It is cheaper if each row of the
+    array becomes a row. This function works in any expression, and keeps the other columns without naming them.
 
     Args:
-        col: The column with the messages, binary or string. Null is a tombstone.
-        dialect: As for `towpath.Decoder`, and so are `schema` and `options`; not `value` and `keep`.
-        schema: The table's columns.
-        key: The column with the messages' keys.
-        offset: The column with Kafka's offsets (bigint), by which `_sequence` of layout "upsert" orders changes.
-        **options: All other arguments of `towpath.Decoder`.
+        col: Column with the messages, binary or string. Null is a tombstone.
+        dialect: As for `towpath.Decoder`.
+        schema: Columns of the table.
+        key: Column with the messages' keys.
+        offset: Column with Kafka's offsets (bigint). `_sequence` of layout "upsert" orders changes by it.
+        **options: Other arguments of `towpath.Decoder`, except `value` and `keep`.
 
     Returns:
-        A column of `array<struct<...>>`: the rows of each message, with the columns of the decoder's schema. The array
-        is empty for a message without rows, such as one that the filter excludes.
+        A column of `array<struct<...>>`: the rows of each message, with the columns of the decoder's schema. A message
+        without rows, for example one that the filter excludes, has an empty array.
 
     Raises:
         NotImplementedError: Spark is older than 4.1.
-        ValueError: `towpath.Decoder` rejects an argument, or `_sequence` has nothing to order by.
+        ValueError: `towpath.Decoder` rejects an argument, or `_sequence` has no column to order by.
 
     Example:
         >>> rows = from_cdc("value", "canal-json", "id bigint, total decimal(10,2)", layout="upsert", offset="offset")
@@ -81,7 +81,7 @@ def from_cdc(
     return column
 
 
-# Spark reads from a function's annotations what it is called with, so there is a function for each number of columns.
+# Spark reads the number of arguments from a function's annotations, so each number of columns has its own function.
 def _of_one(decoder: Decoder, names: list[str]) -> Callable[..., pa.Array]:
     def decode(one: pa.Array) -> pa.Array:
         return _decoded(decoder, dict(zip(names, [one], strict=True)))
@@ -107,7 +107,7 @@ _FUNCTIONS = {1: _of_one, 2: _of_two, 3: _of_three}
 
 
 def _decoded(decoder: Decoder, messages: dict[str, pa.Array]) -> pa.Array:
-    """A list of rows for each message."""
+    """Return a list of rows for each message."""
     begin_task()
     count = len(messages["value"])
     if OFFSET in messages:
@@ -119,7 +119,7 @@ def _decoded(decoder: Decoder, messages: dict[str, pa.Array]) -> pa.Array:
 
 
 def _offsets(messages: pa.ChunkedArray, count: int) -> pa.Array:
-    """Where the rows of each message begin, given the ascending index of each row's message."""
+    """Return where the rows of each message begin, given the ascending index of each row's message."""
     import numpy as np  # Spark's Arrow functions need it too
 
     return pa.array(np.searchsorted(messages.to_numpy(), np.arange(count + 1)).astype(np.int32))

@@ -1,7 +1,7 @@
 """Decodes the messages of a DataFrame.
 
 Classic Spark and Spark Connect share `DataFrame.mapInArrow` and `DataFrame.observe`, so one implementation serves both,
-in batch and in streaming.
+for batch and streaming.
 """
 
 from __future__ import annotations
@@ -32,26 +32,25 @@ def decode(
 ) -> DataFrame:
     """Decode the messages of a DataFrame, batch or streaming, classic or Spark Connect.
 
-    Only the columns that are needed (`value`, `key`, `keep`) are sent to Python; in layout "upsert" also Kafka's
-    `offset`, by which `_sequence` orders changes, and in mode "FAILFAST" `topic`, `partition` and `offset`, which the
-    error names.
+    Only the needed columns (`value`, `key`, `keep`) are sent to Python. Layout "upsert" also needs Kafka's `offset`, by
+    which `_sequence` orders changes. Mode "FAILFAST" also needs `topic`, `partition` and `offset` for its errors.
 
     Args:
-        df: A DataFrame with a column of messages, such as Spark's Kafka source returns.
-        dialect: As for `towpath.Decoder`, and so are `schema`, `key` and `options`.
-        schema: The table's columns.
+        df: DataFrame with a column of messages, such as Spark's Kafka source returns.
+        dialect: As for `towpath.Decoder`.
+        schema: Columns of the table.
         keep: Columns of `df` to copy to every output row, with the types that they have in `df`.
-        value: The column with the messages, binary or string.
-        key: The column with the messages' keys.
-        metrics: Name of an observation, or an `Observation`, for the metrics `messages`, `rows`, `filtered`,
-            `dropped`, `zero_dates`, `errors` and `errors_<kind>`. They are delivered like those of any
-            `DataFrame.observe`: by `Observation.get` in batch, in `observedMetrics` of a streaming query's progress.
-            Without it nothing is counted. With it every output column is declared nullable.
-        **options: All other arguments of `towpath.Decoder`.
+        value: Column with the messages, binary or string.
+        key: Column with the messages' keys.
+        metrics: Name of an observation, or an `Observation`, for the metrics `messages`, `rows`, `filtered`, `dropped`,
+            `zero_dates`, `errors` and `errors_<kind>`. Spark delivers them as for any `DataFrame.observe`: by
+            `Observation.get` in batch, in `observedMetrics` of a streaming query's progress. Without it nothing is
+            counted. With it every output column is declared nullable.
+        **options: Other arguments of `towpath.Decoder`.
 
     Raises:
         ValueError: A column is missing in `df` or has the wrong type, `towpath.Decoder` rejects an argument,
-            `_sequence` has nothing to order by, or PYSPARK_PYTHON of a local Spark is not a program.
+            `_sequence` has no column to order by, or PYSPARK_PYTHON of a local Spark is not a program.
         ImportError: Spark's Python needs a package that is not installed.
     """
     from pyspark.sql.types import BinaryType, StringType, StructType
@@ -76,7 +75,7 @@ def decode(
     decoder = Decoder(dialect, schema, value=value, key=key, keep=tuple(keep), **options)
     output = StructType([*without_kept.spark_schema.fields, *kept])
     ordering = _ordering(df, options, dialect)
-    # An error of mode FAILFAST says where the message is.
+    # Errors in mode FAILFAST name the place of the message.
     places = KAFKA if options.get("mode") == "FAILFAST" else ()
     wanted = [value, key, *keep, *ordering, *(name for name in places if name in df.columns)]
     needed = df.select(*map(quoted, dict.fromkeys(filter(None, wanted))))
@@ -88,7 +87,7 @@ def decode(
 
 
 def _ordering(df: DataFrame, options: Mapping[str, Any], dialect: str) -> list[str]:
-    """The column that `_sequence` orders by, which needs not be kept for that."""
+    """Return the column by which `_sequence` orders. It need not be kept."""
     from pyspark.sql.types import LongType
 
     from towpath.sequence import OFFSET, has_sequence, needs_offset, unordered

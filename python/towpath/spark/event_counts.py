@@ -1,4 +1,4 @@
-"""Counts the events of a decoded DataFrame on the cluster; only the counts are collected to the driver."""
+"""Counts the events of a decoded DataFrame on the cluster. The driver only collects the counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def summarize(frame: DataFrame) -> Summary:
 
 
 def _by_second(frame: DataFrame) -> DataFrame:
-    """Events grouped by everything that a summary distinguishes, and by their second."""
+    """Group events by everything that a summary distinguishes, and by second."""
     lag = "unix_micros(produced_time) - unix_micros(event_time)"
     events = frame.selectExpr(
         "concat_ws('.', nullif(database, ''), nullif(table, '')) as table",
@@ -53,7 +53,7 @@ def _sum_rows(events: DataFrame, by: Sequence[str]) -> DataFrame:
 
 
 def _by_bucket(timed: DataFrame, width: int, tables: Sequence[str]) -> DataFrame:
-    """Events grouped by time bucket. Tables that no plot names are counted together, to bound the number of rows."""
+    """Group events by time bucket. Count tables that no plot names together, to bound the number of rows."""
     from pyspark.sql import functions
 
     table = functions.when(functions.col("table").isin(*tables), functions.col("table")).otherwise(OTHERS)
@@ -67,7 +67,7 @@ def _largest(counts: pa.Table) -> list[str]:
 
 
 def _collect(events: DataFrame, schema: pa.Schema) -> pa.Table:
-    """The counts grouped by the columns of the schema."""
+    """Return the counts grouped by the columns of the schema."""
     by = [name for name in schema.names if name not in ("rows", "example")]
     rows = _sum_rows(events.select(*schema.names), by).select(*schema.names).collect()
     return pa.Table.from_pylist([row.asDict() for row in rows], schema)

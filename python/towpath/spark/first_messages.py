@@ -1,4 +1,4 @@
-"""The first messages of a Spark DataFrame, in the driver."""
+"""The first messages of a Spark DataFrame, on the driver."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _MOST = 10_000
 
 
 def first_messages(frame: DataFrame) -> pa.Table:
-    """The columns `value` and, if there is one, `key` of the first 10,000 messages.
+    """Return the column `value`, and the column `key` if it exists, of the first 10,000 messages.
 
     Raises:
-        ValueError: It is a stream, or has no column `value`.
+        ValueError: The DataFrame is a stream, or has no column `value`.
     """
     if frame.isStreaming:
         raise ValueError("infer_schema: this DataFrame is a stream; read some messages with spark.read instead")
     if "value" not in frame.columns:
         raise ValueError(f"infer_schema: the DataFrame has no column 'value', only {', '.join(frame.columns)}")
     names = [name for name in ("value", "key") if name in frame.columns]
-    rows = frame.select(*names).limit(_MOST).collect()  # not toArrow, which Spark 3.5 lacks
+    rows = frame.select(*names).limit(_MOST).collect()  # Spark 3.5 lacks toArrow
     columns = {name: [_bytes(row[name]) for row in rows] for name in names}
     return pa.table({name: pa.array(cells, pa.binary()) for name, cells in columns.items()})
 

@@ -1,6 +1,6 @@
-"""The former place of `towpath.lakehouse`, for programs that were written against a clone of 0.1. It goes with 0.3.
+"""Former name of `towpath.lakehouse`, for programs written against a clone of 0.1. It will be removed in 0.3.
 
-Its modules are the same objects under both names.
+Both names give the same module objects.
 """
 
 import sys
@@ -11,6 +11,6 @@ from pkgutil import walk_packages
 import towpath.lakehouse
 
 warnings.warn("towpath.spark.lakehouse is towpath.lakehouse now", DeprecationWarning, stacklevel=2)
-for _found in walk_packages(towpath.lakehouse.__path__, "towpath.lakehouse."):  # a folder before its modules
+for _found in walk_packages(towpath.lakehouse.__path__, "towpath.lakehouse."):  # packages before their modules
     sys.modules[f"{__name__}.{_found.name.rpartition('.')[2]}"] = import_module(_found.name)
 sys.modules[__name__] = towpath.lakehouse

@@ -1,7 +1,7 @@
 """Metrics of decoders on the workers, delivered by Spark's observed metrics.
 
-A Python worker cannot update a Spark metric. Each batch is therefore followed by one more row with the metrics of that
-batch. `observe` sums these rows on the executors, and a filter removes them.
+A Python worker cannot update a Spark metric. So each batch is followed by another row with the metrics of this batch.
+`observe` sums these rows on the executors, and a filter removes them.
 """
 
 from __future__ import annotations
@@ -21,46 +21,45 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 ERROR_KINDS = _towpath.ERROR_KINDS
-"""Every `error.kind`, in the order of `docs/errors.md`."""
+"""Values of `error.kind`, in the order of `docs/errors.md`."""
 
 _COUNTED = ("messages", "rows", "filtered", "dropped")
 
 TOTALS = (*_COUNTED, "zero_dates")
-"""The metrics that are single numbers, `zero_dates` of all columns together; `errors` are counted by kind,
-`missing_columns` by column."""
+"""Metrics that are single numbers. `errors` is counted by kind, `missing_columns` by column, `zero_dates` in total."""
 
 MISSING = "missing_columns_"
-"""The prefix of a metric that counts the rows without a column of the schema."""
+"""Prefix of a metric that counts the rows without a column of the schema."""
 
 _ERRORS = ("errors", *(f"errors_{kind}" for kind in ERROR_KINDS))
 _METRICS_COLUMN = "_towpath_counts"
 
 
 class BatchDecoder(Protocol):
-    """What decodes batches and counts: `towpath.Decoder`, or a wrapper of one."""
+    """Decoder of batches that counts: `towpath.Decoder`, or a wrapper of it."""
 
     @property
     def columns(self) -> list[str]:
-        """As `towpath.Decoder.columns`."""
+        """Return the columns, like `towpath.Decoder.columns`."""
 
     @property
     def metrics(self) -> Any:
-        """As `towpath.Decoder.metrics`."""
+        """Return the metrics, like `towpath.Decoder.metrics`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """As `towpath.Decoder`: what `DataFrame.mapInArrow` calls on a worker."""
+        """Decode batches, like `towpath.Decoder`."""
 
 
 def count_and_observe(
     messages: DataFrame, decoder: BatchDecoder, output: StructType, metrics: str | Observation
 ) -> DataFrame:
-    """The decoded rows of a DataFrame of messages; their metrics go to the observation.
+    """Return the decoded rows of a DataFrame of messages, and send their metrics to the observation.
 
     Raises:
         ValueError: `metrics` is neither a name nor an `Observation`.
     """
     is_name = isinstance(metrics, str) and metrics != ""
-    if not is_name and "Observation" not in [kind.__name__ for kind in type(metrics).__mro__]:  # classic, or Connect's
+    if not is_name and "Observation" not in [kind.__name__ for kind in type(metrics).__mro__]:  # classic or Connect
         raise ValueError("metrics: expected the name of an observation, or an Observation")
     counting = CountingDecoder(decoder)
     counted = map_in_arrow(messages, counting, _with_metrics_column(output, counting.metrics_type))
@@ -68,7 +67,7 @@ def count_and_observe(
 
 
 class CountingDecoder:
-    """A function for `mapInArrow` that appends a row of metrics to each batch of rows."""
+    """Function for `mapInArrow` that appends a row of metrics to each batch of rows."""
 
     def __init__(self, decoder: BatchDecoder) -> None:
         self._decoder = decoder
@@ -76,7 +75,7 @@ class CountingDecoder:
         self.metrics_type: pa.StructType = pa.struct([(name, pa.int64()) for name in names])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
+        """Decode batches on a worker: `DataFrame.mapInArrow` calls this."""
         before = _values(self._decoder)
         for batch in batches:
             for rows in self._decoder([batch]):
@@ -89,7 +88,7 @@ class CountingDecoder:
 
 
 def _values(decoder: BatchDecoder) -> dict[str, int]:
-    """The metrics of a decoder so far, in the order of `CountingDecoder.metrics_type`."""
+    """Return the current metrics of a decoder, in the order of `CountingDecoder.metrics_type`."""
     metrics = decoder.metrics
     errors, missing, zeros = metrics["errors"], metrics["missing_columns"], metrics["zero_dates"]
     kinds = {f"errors_{kind}": errors.get(kind, 0) for kind in ERROR_KINDS}
@@ -99,13 +98,13 @@ def _values(decoder: BatchDecoder) -> dict[str, int]:
 
 
 def _with_metrics(columns: Sequence[pa.Array], schema: pa.Schema, metrics: pa.Array) -> pa.RecordBatch:
-    """A batch of rows or of metrics; both have the same schema, as an Arrow stream requires."""
+    """Return a batch of rows or of metrics. Both have the same schema, as an Arrow stream requires."""
     fields = [field.with_nullable(True) for field in schema]
     return pa.record_batch([*columns, metrics], schema=pa.schema([*fields, (_METRICS_COLUMN, metrics.type)]))
 
 
 def _with_metrics_column(output: StructType, metrics: pa.StructType) -> StructType:
-    """The output with the column of metrics. Every column is nullable, as a row of metrics has nothing else."""
+    """Add the column of metrics to the output. Every column is nullable, as a row of metrics has no other values."""
     from pyspark.sql.types import StructField, StructType
 
     columns = [StructField(field.name, field.dataType, True, field.metadata) for field in output.fields]
@@ -114,7 +113,7 @@ def _with_metrics_column(output: StructType, metrics: pa.StructType) -> StructTy
 
 
 def _observe(df: DataFrame, metrics_type: pa.StructType, metrics: str | Observation) -> DataFrame:
-    """The DataFrame without its rows of metrics, which are summed by the observation."""
+    """Return the DataFrame without its rows of metrics. The observation sums these rows."""
     from pyspark.sql import functions
 
     def total(name: str) -> Column:

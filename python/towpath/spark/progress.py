@@ -1,7 +1,7 @@
 """Reports the metrics of each micro-batch while a stream runs.
 
-Spark's listeners receive the progress of every query, which contains the metrics of `decode(..., metrics=...)`. This
-module formats them; it counts nothing itself.
+Spark's listeners receive the progress of every query, with the metrics of `decode(..., metrics=...)`. This module only
+formats them.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _log = logging.getLogger("towpath.spark")
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The metrics of one micro-batch."""
+    """Metrics of one micro-batch."""
 
     query: str
-    """The query's name, or its id if it has none."""
+    """Name of the query, or its id if it has no name."""
     metrics: str
-    """The name that was passed to `decode`."""
+    """Name that was passed to `decode`."""
     batch: int
     messages: int
     rows: int
     filtered: int
     dropped: int
     zero_dates: int
-    """Cells that are null because the value is a zero date."""
+    """Number of cells that are null because of a zero date."""
     errors: dict[str, int]
-    """Counts by kind; kinds that did not occur are left out."""
+    """Counts by kind, without kinds that did not occur."""
     missing_columns: dict[str, int]
-    """Counts of rows whose message lacks a column of the schema, by column; columns that no row lacks are left out."""
+    """Number of rows whose message lacks a column of the schema, by column. Columns that no row lacks are left out."""
     messages_per_second: float
     """Spark's `processedRowsPerSecond`: input rows of the whole query per second of the batch's duration."""
 
@@ -65,8 +65,8 @@ def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> 
     Spark Connect.
 
     Args:
-        report: Called with the `BatchCounts` of each micro-batch, on Spark's listener thread. By default they are
-            logged to "towpath.spark": as a warning if there are errors or dropped rows, otherwise as info.
+        report: Function that Spark's listener thread calls with the `BatchCounts` of each micro-batch. By default they
+            are logged to "towpath.spark": as a warning if there are errors or dropped rows, otherwise as info.
 
     Returns:
         A `pyspark.sql.streaming.StreamingQueryListener`.
@@ -94,7 +94,7 @@ def progress_listener(report: Callable[[BatchCounts], object] | None = None) -> 
 
 
 def batch_counts(progress: StreamingQueryProgress) -> list[BatchCounts]:
-    """The metrics of towpath in a query's progress; other observations of the query are ignored."""
+    """Return towpath's metrics in a query's progress. Other observations of the query are ignored."""
     observed = progress.observedMetrics.items()
     return [_counts(progress, name, row) for name, row in observed if {*TOTALS, "errors"} <= {*row.asDict()}]
 

@@ -1,6 +1,6 @@
-"""Registers the data source and the function of SQL in a session.
+"""Registers the data source and the SQL function in a session.
 
-This is a module of its own because `towpath.spark.source` cannot be imported with Spark 3.5.
+This is a separate module because `towpath.spark.source` cannot be imported with Spark 3.5.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register `spark.read.format("towpath")` and the table function `from_cdc` of SQL in a session.
+    """Register `spark.read.format("towpath")` and the SQL table function `from_cdc` in a session.
 
-    Spark 4 discovers data sources once, at their first use, among the packages that its own Python can import. A
-    session that got towpath later, or in another way, needs this call. Functions are never discovered.
+    Spark 4 discovers data sources once, at their first use, in the packages that its own Python can import. A session
+    that got towpath later or in another way needs this call. Spark never discovers functions.
 
     Raises:
         ValueError: `spark` is not a session.
-        NotImplementedError: This is Spark 3.5, which has no Python data sources.
+        NotImplementedError: Spark 3.5 has no Python data sources.
     """
     from pyspark.errors import AnalysisException
 
@@ -32,7 +32,7 @@ def register(spark: SparkSession) -> None:
         raise NotImplementedError('format("towpath") needs Spark 4 or later; use towpath.spark.decode') from error
     from pyspark.sql.functions import udtf
 
-    function: Any = udtf(FromCdc, useArrow=False)  # or a decorator, for its type
+    function: Any = udtf(FromCdc, useArrow=False)  # its declared type includes a decorator
     spark.udtf.register("from_cdc", function)
     try:
         spark.dataSource.register(TowpathDataSource)

@@ -10,19 +10,18 @@ if TYPE_CHECKING:
 
 
 def report(frame: DataFrame, path: str | Path, title: str = "Change messages") -> None:
-    """Write an HTML page with plots of decoded messages. Events are counted on the cluster.
+    """Write an HTML page with plots of decoded messages. The cluster counts the events.
 
-    The DataFrame is computed once: its counts per second are persisted while the page is written.
+    The DataFrame is computed once. Its counts per second are persisted while the page is written.
 
     Args:
-        frame: The result of `decode` in layout "change", with at least the columns of `towpath.report.FIELDS`; not
-            streaming.
-        path: The file to write, on the driver.
-        title: The heading of the page.
+        frame: Batch result of `decode` in layout "change", with at least the columns of `towpath.report.FIELDS`.
+        path: File to write, on the driver.
+        title: Heading of the page.
 
     Raises:
         ValueError: A column is missing, or the DataFrame is streaming.
-        ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
+        ImportError: matplotlib is not installed. The extra `towpath[report]` installs it.
     """
     from towpath.report.page import page, require_matplotlib
     from towpath.spark.event_counts import summarize

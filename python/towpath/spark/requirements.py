@@ -1,4 +1,4 @@
-"""What towpath needs of the driver and of the workers. What is missing is an error in one line that has the cure."""
+"""Requirements of towpath on the driver and the workers. A missing one raises a one-line error with a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def require_pyspark() -> None:
 
 
 def map_in_arrow(df: DataFrame, function: Any, output: StructType) -> DataFrame:
-    """`DataFrame.mapInArrow` of a function that needs towpath.
+    """Apply `DataFrame.mapInArrow` to a function that needs towpath.
 
     Raises:
         ImportError: Spark's Python needs a package that is not installed.
@@ -41,7 +41,7 @@ def map_in_arrow(df: DataFrame, function: Any, output: StructType) -> DataFrame:
 
 
 def _check_worker_python(df: DataFrame) -> None:
-    """Find out before a job does, which fails with a page of Java. Executors of a cluster have Pythons of their own."""
+    """Check Python before a job fails with pages of Java errors. A cluster's executors have their own Python."""
     context = getattr(df.sparkSession, "_sc", None)  # None in Spark Connect
     if context is None or not str(context.master).startswith("local"):
         return
@@ -54,7 +54,7 @@ def _check_worker_python(df: DataFrame) -> None:
 
 @cache
 def _problem_of(python: str) -> str | None:
-    """What is wrong with a Python. Spark's worker imports pyarrow before it says anything of ours."""
+    """Return the problem of a Python, or None. Spark's worker imports pyarrow before it can report towpath's errors."""
     found = shutil.which(python)
     if not found:
         return "is not a program"
@@ -65,9 +65,9 @@ def _problem_of(python: str) -> str | None:
 
 
 def on_worker(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> Any:
-    """A function for `mapInArrow` that says what to do if the Python of a worker has no towpath.
+    """Return a function for `mapInArrow` that suggests a remedy if a worker's Python lacks towpath.
 
-    Spark sends it by value, since it is not a name of a module, and what it calls as bytes: so it can be loaded without
+    Spark pickles it by value, since it is local, with the inner function as bytes. So a worker can load it without
     towpath.
     """
     from pyspark import cloudpickle

@@ -1,6 +1,6 @@
 """The data source `towpath`: files of messages, or topics of Kafka.
 
-The Python workers read and decode them; the JVM receives only rows. This module needs pyspark 4.
+Python workers read and decode them; the JVM receives only rows. This module needs pyspark 4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from towpath.spark.kafka.options import KafkaSettings, is_kafka, parse_kafka_opt
 from towpath.spark.source_options import KEPT, Settings, parse_options
 from towpath.workers import begin_task
 
-# `_sequence` orders changes by the input column `offset`. Here that is the file's number in the upper bits, and the
+# `_sequence` orders changes by the input column `offset`. Here it has the file's number in the upper bits, and the
 # message's offset within the file in the lower 44 bits.
 _FILE_BITS = 44
 
@@ -29,7 +29,7 @@ _MOST_TASKS = 100_000
 
 
 class TowpathDataSource(DataSource):
-    """Reads files of messages, or topics. `docs/source.md` and `docs/kafka.md` describe the options."""
+    """Data source for files of messages, or topics. `docs/source.md` and `docs/kafka.md` describe the options."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -43,22 +43,22 @@ class TowpathDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `spark.read.format`."""
+        """Return the name for `spark.read.format`."""
         return "towpath"
 
     def schema(self) -> StructType:
-        """The columns of the layout, followed by those of `keep`."""
+        """Return the columns of the layout, followed by the columns of `keep`."""
         return self._schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch query.
+        """Return the reader of a batch query.
 
         Raises:
-            ValueError: `DataFrameReader.schema` named columns that are not the layout's, or there is no path.
+            ValueError: `DataFrameReader.schema` named columns that are not in the layout, or the path is missing.
         """
         self._check(schema)
         if isinstance(self._settings, KafkaSettings):
-            from towpath.spark.kafka.reader import KafkaReader  # those who read files need no client of Kafka
+            from towpath.spark.kafka.reader import KafkaReader  # reading files needs no Kafka client
 
             return KafkaReader(self._settings)
         if not self._settings.paths:
@@ -66,7 +66,7 @@ class TowpathDataSource(DataSource):
         return TowpathReader(self._settings)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """The reader of a stream, which is one of topics.
+        """Return the reader of a stream of topics.
 
         Raises:
             ValueError: As for `reader`.
@@ -93,22 +93,22 @@ def _columns(schema: StructType) -> list[tuple[str, str]]:
 
 @dataclass
 class MessagePartition(InputPartition):
-    """The input of one task: a part of a large file, or several small files."""
+    """Input of one task: a part of a large file, or several small files."""
 
     parts: tuple[files.Part, ...]
 
 
 class TowpathReader(DataSourceReader):
-    """Finds and splits the files while the query is planned, reads and decodes them on the workers."""
+    """Reader that finds and splits files during planning, and reads and decodes them on the workers."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def partitions(self) -> list[InputPartition]:
-        """Parts of all files, in the order of the files.
+        """Return parts of all files, in the order of the files.
 
         Raises:
-            ValueError: There are too many of them.
+            ValueError: The files are too many.
         """
         settings = self._settings
         found = files.find(settings.paths, settings.pattern, settings.framing, settings.file_compression)
@@ -121,7 +121,7 @@ class TowpathReader(DataSourceReader):
         return [MessagePartition(parts) for parts in divided]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Yield the rows of one partition."""
         assert isinstance(partition, MessagePartition)
         begin_task()
         for part in partition.parts:
@@ -137,7 +137,7 @@ class TowpathReader(DataSourceReader):
                 raise ValueError(f"{part.file.name}: byte {batch['_offset'][error.row]}: {error}") from error
 
     def _with_origin(self, batch: pa.RecordBatch, file: files.File, ordered: bool) -> pa.RecordBatch:
-        """The messages with the columns for their origin that the output needs."""
+        """Add the origin columns that the output needs to the messages."""
         if ordered:
             import pyarrow.compute as pc
 

@@ -1,6 +1,6 @@
-"""Options of the data source, which Spark passes as text, as arguments of `towpath.Decoder` and settings of the source.
+"""Converts the text options of the data source to arguments of `towpath.Decoder` and settings of the source.
 
-Every argument of `Decoder` is an option. The type in its annotation decides how the text is parsed.
+Every argument of `Decoder` is an option. Its type annotation decides how the text is parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from towpath.foreign_json import parsed_json
 from towpath.names import did_you_mean
 
 Parser = Callable[[str], Any]
-"""Parses an option's text, or raises a `ValueError` that says what the text should be."""
+"""Parser of an option's text. It raises a `ValueError` with the expected form."""
 
 KEPT = {"_file": "string", "_offset": "int64"}
 """Columns that `keep` can name, with their Arrow types: the file of a message, and the offset of its first byte."""
@@ -25,7 +25,7 @@ KEPT = {"_file": "string", "_offset": "int64"}
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of one read."""
+    """Options of one read."""
 
     arguments: dict[str, Any]
     """Arguments of `towpath.Decoder`."""
@@ -55,10 +55,10 @@ def parse_options(options: Mapping[str, str]) -> Settings:
 
 
 def parsed(options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[str, Any]:
-    """The values of options by their canonical names.
+    """Return the values of options by their canonical names.
 
     Raises:
-        ValueError: An option has no parser, or its parser refuses the text by saying what it should be.
+        ValueError: An option has no parser, or its parser refuses the text with the expected form.
     """
     canonical = {name.lower(): name for name in parsers}
     values = {}
@@ -76,7 +76,7 @@ def parsed(options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[st
 
 
 def flag(text: str) -> bool:
-    """True or false."""
+    """Parse true or false."""
     if text.lower() not in ("true", "false"):
         raise ValueError("true or false")
     return text.lower() == "true"
@@ -87,7 +87,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def kept(allowed: Collection[str]) -> Callable[[str], tuple[str, ...]]:
-    """A parser of names of input columns."""
+    """Return a parser of names of input columns."""
 
     def parse(text: str) -> tuple[str, ...]:
         if not set(_names(text)) <= set(allowed):
@@ -105,7 +105,7 @@ def _json(text: str) -> Any:
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """A parser of a name out of these."""
+    """Return a parser that accepts one of these names."""
 
     def parse(text: str) -> str:
         if text not in allowed:
@@ -116,7 +116,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def size(text: str) -> int:
-    """A size in the notation of Spark's settings: 67108864, 65536k, 64m, 64MB."""
+    """Parse a size in the notation of Spark's settings: 67108864, 65536k, 64m, 64MB."""
     number = re.fullmatch(r"(\d+)\s*([kmg]?)b?", text.strip().lower())
     if not number or not int(number[1]):
         raise ValueError("a number of bytes")
@@ -124,17 +124,17 @@ def size(text: str) -> int:
 
 
 def _parser(annotation: str) -> Callable[[str], Any]:
-    """How text becomes an argument of this type."""
+    """Return the parser of an argument of this type."""
     by_type = {"bool": flag, "int": size, "Sequence": _names, "Mapping": _json, "list": _json}
     return next((parse for name, parse in by_type.items() if annotation.startswith(name)), str)
 
 
 _ANNOTATIONS = {name: str(parameter.annotation) for name, parameter in PARAMETERS.items()}
 
-# Options of one dialect are not in the signature of `Decoder`.
+# The signature of `Decoder` lacks the options of single dialects.
 _DIALECT_OPTIONS: dict[str, str] = {name: one.__forward_arg__ for name, one in DialectOptions.__annotations__.items()}
 
-# The source itself decides which columns have the message and its key.
+# The source itself chooses the columns of the message and its key.
 DECODER_PARSERS: dict[str, Parser] = {
     name: _parser(annotation)
     for name, annotation in (_ANNOTATIONS | _DIALECT_OPTIONS).items()
@@ -146,7 +146,7 @@ _PARSERS: dict[str, Parser] = {
     **DECODER_PARSERS,
     "keep": kept(KEPT),
     "path": lambda text: (text,),
-    "paths": _json,  # Spark passes the list of a load() with several paths in this form
+    "paths": _json,  # Spark passes the list of a load() with several paths as JSON
     "framing": one_of("auto", *FRAMINGS),
     "file_compression": one_of("auto", *COMPRESSIONS),
     "pathGlobFilter": str,

@@ -1,4 +1,4 @@
-"""`from_cdc` of SQL: a table function whose columns follow its arguments. This module needs pyspark 4."""
+"""SQL table function `from_cdc`, whose columns depend on its arguments. This module needs pyspark 4."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from towpath.spark.types import arrow_schema
 from towpath.workers import begin_task
 
 _MOST = 10_000
-"""How many messages are decoded at once."""
+"""Number of messages that are decoded at once."""
 
 
 @dataclass
 class _Analyzed(AnalyzeResult):
-    """The columns of a call, and how its messages are decoded."""
+    """Columns of a call, and the arguments for decoding its messages."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     """Arguments of `towpath.Decoder`."""
     columns: dict[str, pa.DataType] = field(default_factory=dict)
-    """The columns of the messages that are needed."""
+    """Columns of the messages that are needed."""
 
 
 class FromCdc:
-    """Decodes the column `value` of a table of messages. `docs/spark.md` describes it."""
+    """Table function that decodes the column `value` of a table of messages. `docs/spark.md` describes it."""
 
     def __init__(self, analyzed: _Analyzed) -> None:
         self._decoder = Decoder(**analyzed.arguments)
@@ -43,7 +43,7 @@ class FromCdc:
 
     @staticmethod
     def analyze(messages: AnalyzeArgument, **options: AnalyzeArgument) -> AnalyzeResult:
-        """The columns of a call, which Spark asks for when it plans the query.
+        """Return the columns of a call. Spark calls this when it plans the query.
 
         Raises:
             ValueError: The argument is not a table, the table has no column of messages, or an option is wrong.
@@ -66,13 +66,13 @@ class FromCdc:
         return _Analyzed(schema, select=select, arguments=arguments, columns=columns)
 
     def eval(self, messages: Row, **_: Any) -> Iterator[tuple[Any, ...]]:
-        """Take a message; many are decoded at once."""
+        """Take a message. Many messages are decoded at once."""
         self._waiting.append(messages)
         if len(self._waiting) >= _MOST:
             yield from self.terminate()
 
     def terminate(self) -> Iterator[tuple[Any, ...]]:
-        """The rows of the messages that are waiting."""
+        """Yield the rows of the waiting messages."""
         arrays = {name: pa.array([row[name] for row in self._waiting], kind) for name, kind in self._columns.items()}
         self._waiting = []
         for batch in self._decoder.decode_batches(pa.record_batch(arrays)):
@@ -82,7 +82,7 @@ class FromCdc:
 
 
 def _with_dicts(value: Any, kind: pa.DataType) -> Any:
-    """Return a value for Spark: a map is a dict there, and a list of pairs in Arrow. pyarrow before 20 makes none."""
+    """Convert a value for Spark: an Arrow map becomes a dict. pyarrow before 20 cannot do this."""
     if value is None or not pa.types.is_nested(kind):
         return value
     if pa.types.is_map(kind):
@@ -100,7 +100,7 @@ def _constant(name: str, argument: AnalyzeArgument) -> str:
 
 
 def _refuse_passwords(arguments: Mapping[str, Any]) -> None:
-    """Refuse what the plan of the query and Spark's user interface would show."""
+    """Refuse passwords, since the query's plan and Spark's user interface would show them."""
     for name in ("schema_registry", "claim_check"):
         if secret_values({"": arguments.get(name)}):
             raise ValueError(
@@ -110,7 +110,7 @@ def _refuse_passwords(arguments: Mapping[str, Any]) -> None:
 
 
 def _messages(table: StructType) -> dict[str, pa.DataType]:
-    """The columns with messages, keys and offsets."""
+    """Return the columns with messages, keys and offsets."""
     found: dict[str, pa.DataType] = {}
     for name, optional in (("value", False), ("key", True)):
         if name not in table.names:

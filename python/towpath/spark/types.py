@@ -1,4 +1,4 @@
-"""Conversion between Arrow and Spark schemas."""
+"""Conversions between Arrow and Spark schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def struct_type(schema: pa.Schema) -> StructType:
-    """An Arrow schema as Spark `StructType`; `ValueError` for a type that Spark cannot read from Arrow."""
+    """Convert an Arrow schema to a `StructType`. Raise `ValueError` for a type that Spark cannot read from Arrow."""
     from towpath.spark.requirements import require_pyspark
 
     require_pyspark()
@@ -24,26 +24,26 @@ def struct_type(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """A `StructType` as an Arrow schema. Every column is nullable: a value that cannot be converted becomes null."""
+    """Convert a `StructType` to an Arrow schema. All columns are nullable, since failed conversions become null."""
     return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema.fields])
 
 
 def is_struct_type(schema: object) -> TypeGuard[StructType]:
-    """Whether this is a `StructType`; does not import pyspark."""
+    """Return whether this is a `StructType`, without importing pyspark."""
     return any(
         base.__name__ == "StructType" and base.__module__.startswith("pyspark.") for base in type(schema).__mro__
     )
 
 
 def is_data_frame(values: object) -> TypeGuard[DataFrame]:
-    """Whether this is a DataFrame of classic Spark or Connect; does not import pyspark."""
+    """Return whether this is a DataFrame of classic Spark or Connect, without importing pyspark."""
     return any(
         base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql.") for base in type(values).__mro__
     )
 
 
 def not_a_data_frame(name: str, value: object) -> ValueError:
-    """The error about an argument that is not a DataFrame of Spark."""
+    """Return the error for an argument that is not a Spark DataFrame."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
     other = f"one of {package}; spark.createDataFrame makes one of Spark"
@@ -87,14 +87,14 @@ def _arrow_type(spark: DataType, path: str) -> pa.DataType:
         return pa.map_(_arrow_type(spark.keyType, f"{path}.key"), _arrow_type(spark.valueType, f"{path}.value"))
     if isinstance(spark, types.DecimalType):
         return pa.decimal128(spark.precision, spark.scale)
-    if isinstance(spark, types.StringType):  # collated ones too
+    if isinstance(spark, types.StringType):  # includes collated strings
         return pa.string()
     if type(spark).__name__ in _ARROW_TYPES:
         return _ARROW_TYPES[type(spark).__name__]
     raise ValueError(f"column {path}: no MySQL value becomes Spark's {spark.simpleString()}; ask for string")
 
 
-# By class name, since which classes exist depends on the version of pyspark.
+# By class name, since the version of pyspark decides which classes exist.
 _ARROW_TYPES = {
     "BooleanType": pa.bool_(),
     "ByteType": pa.int8(),
@@ -128,7 +128,7 @@ _SPARK_NAMES = {
     pa.large_binary(): "BinaryType",
     pa.date32(): "DateType",
     pa.duration("us"): "DayTimeIntervalType",
-    pa.time64("ns"): "TimeType",  # from Spark 4.1 on
+    pa.time64("ns"): "TimeType",  # since Spark 4.1
 }
 
 _ALTERNATIVES = {
@@ -140,7 +140,7 @@ _ALTERNATIVES = {
 
 
 def _alternative(arrow: pa.DataType) -> str:
-    """The type to suggest for one that Spark does not have."""
+    """Return the type to suggest in place of a type that Spark lacks."""
     if pa.types.is_decimal256(arrow):
         return f"decimal(38,{min(arrow.scale, 38)}) or string"
     if pa.types.is_timestamp(arrow):

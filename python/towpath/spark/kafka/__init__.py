@@ -1,1 +1,1 @@
-"""The Kafka input of the data source `towpath`: topics that Python workers fetch and decode, see `docs/kafka.md`."""
+"""Kafka input of the data source `towpath`: Python workers fetch and decode topics, see `docs/kafka.md`."""

@@ -1,4 +1,4 @@
-"""What the driver asks Kafka: which partitions there are, and their offsets."""
+"""The driver's requests to Kafka: partitions and their offsets."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ if TYPE_CHECKING:
     Answers = dict[Any, concurrent.futures.Future[Any]]
 
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_PAUSE = 0.2  # seconds between questions that fail, and between looks at what librdkafka reports meanwhile
-_ANSWER = 3.0  # seconds to wait for an answer, which takes milliseconds; longer each time there was none
-_UNREACHABLE = (
-    3.0  # seconds after which brokers that all refuse are an error: one that restarts may refuse for a moment
-)
+_PAUSE = 0.2  # seconds between failing requests, and between looks at librdkafka's reports
+_ANSWER = 3.0  # seconds to wait for an answer, which takes milliseconds; longer after each missing answer
+_UNREACHABLE = 3.0  # seconds until refusals by all brokers are an error: a restarting broker may refuse for a moment
 
 
 def import_client() -> Any:
-    """Confluent's client.
+    """Import and return Confluent's client.
 
     Raises:
-        ImportError: It is not installed.
+        ImportError: The client is not installed.
     """
     try:
         import confluent_kafka
@@ -43,12 +41,12 @@ def import_client() -> Any:
 
 
 def client_config(client: Mapping[str, str], errors: list[KafkaError]) -> dict[str, Any]:
-    """Settings of any client of librdkafka. What it reports is appended to `errors`, instead of being logged."""
+    """Return settings of any librdkafka client. Its errors are appended to `errors` instead of being logged."""
     return {"log_level": 0, "isolation.level": "read_uncommitted", **client, "error_cb": errors.append}
 
 
 def refused(error: Exception) -> ValueError:
-    """The error for a setting that librdkafka does not know or allow; its message names the setting."""
+    """Return the error for a setting that librdkafka does not know or allow. The message names the setting."""
     reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
     return ValueError(
         f"options kafka.*: {reason}; librdkafka's settings and Java's that have an equivalent are possible"
@@ -56,25 +54,25 @@ def refused(error: Exception) -> ValueError:
 
 
 class Cluster:
-    """The brokers, as the driver sees them."""
+    """The brokers as the driver sees them."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._kafka = import_client()
-        import_module("confluent_kafka.admin")  # only in the driver: workers start twice as fast without it
+        import_module("confluent_kafka.admin")  # only on the driver: workers start twice as fast without it
         self._errors: list[KafkaError] = []
         self._reached = False
         self._admin = self._connected()
 
     def _connected(self) -> Any:
-        """A client that knows only the bootstrap servers."""
+        """Return a client that knows only the bootstrap servers."""
         try:
             return self._kafka.admin.AdminClient(client_config(self._settings.client, self._errors))
         except self._kafka.KafkaException as error:
             raise refused(error) from None
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that are subscribed or assigned, in order.
+        """Return the subscribed or assigned partitions in order.
 
         Raises:
             ValueError: A topic or a partition does not exist.
@@ -106,18 +104,18 @@ class Cluster:
         return [TopicPartition(topic, one.id) for topic, described in found.items() for one in described.partitions]
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first offset of each partition that is still there."""
+        """Return the earliest available offset of each partition."""
         return self.resolve(Boundary(EARLIEST), "", partitions)
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The offset of the next message of each partition; with `read_committed`, of the first open transaction."""
+        """Return the next message's offset of each partition; with `read_committed`, the first open transaction's."""
         return self.resolve(Boundary(LATEST), "", partitions)
 
     def resolve(self, boundary: Boundary, option: str, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The offsets of a boundary.
+        """Return the offsets of a boundary.
 
         Raises:
-            ValueError: A partition has no message of the asked time or later.
+            ValueError: A partition has no message with the requested time or later.
             ConnectionError: Kafka does not answer.
         """
         wanted = {partition: boundary.of(partition) for partition in partitions}
@@ -146,7 +144,7 @@ class Cluster:
         return {TopicPartition(place.topic, place.partition): result.offset for place, result in found.items()}
 
     def _ask(self, question: Callable[[], Answers]) -> dict[Any, Any]:
-        """The answers. Errors that pass are tried again, for as long as Kafka may be silent."""
+        """Return the answers. Retry transient errors for as long as Kafka may be silent."""
         began = time.monotonic()
         patience = self._settings.poll_seconds if self._reached else self._settings.connect_seconds
         limit = _ANSWER if self._reached else patience / 2
@@ -163,14 +161,14 @@ class Cluster:
             if isinstance(error, TimeoutError):
                 limit *= 1.5
             time.sleep(_PAUSE)
-            # The old one may know an earlier leader or its epoch, and does not always ask for a later one.
+            # The old client may know an earlier leader or its epoch, and does not always ask for a later one.
             self._admin = self._connected()
 
     def _error(self, answers: Answers, deadline: float, check: Callable[[], None]) -> BaseException | None:
-        """Wait for the answers, and return what is wrong with one of them.
+        """Wait for the answers, and return the error of one of them.
 
-        librdkafka may wait a minute for a broker that is gone, while others are there, or return an invalid offset.
-        Each is a `TimeoutError` here: a new client asks the brokers that are there.
+        librdkafka may wait a minute for a broker that is gone although other brokers are up, or return an invalid
+        offset. Both are a `TimeoutError` here: a new client asks the brokers that are up.
         """
         pending = set(answers.values())
         while pending:
@@ -188,7 +186,7 @@ class Cluster:
         return None
 
     def _passes(self, error: BaseException, waited: float) -> bool:
-        """Whether to ask again: brokers that restart or move leaders answer wrongly for a moment."""
+        """Return whether to ask again: brokers that restart or move leaders answer wrongly for a moment."""
         kinds = self._kafka.KafkaError
         if not isinstance(error, self._kafka.KafkaException):
             return isinstance(error, TimeoutError)
@@ -198,13 +196,13 @@ class Cluster:
         moving = (
             *(kinds.UNKNOWN_LEADER_EPOCH, kinds.FENCED_LEADER_EPOCH, kinds.BROKER_NOT_AVAILABLE),
             *(kinds.LEADER_NOT_AVAILABLE, kinds.NOT_LEADER_FOR_PARTITION, kinds.OFFSET_NOT_AVAILABLE),
-            kinds._NOENT,  # none of the partitions has a leader
+            kinds._NOENT,  # no partition has a leader
         )
         silent = (kinds._TIMED_OUT, kinds._TRANSPORT, kinds._ALL_BROKERS_DOWN, kinds._TIMED_OUT_QUEUE)
         return bool(error.args[0].retriable() or code in (*moving, *silent))
 
     def _give_up(self, began: float, patience: float, error: BaseException | None) -> None:
-        """Raise if nobody needs to wait longer: a password does not become right, a wrong host no broker."""
+        """Raise if waiting longer is useless: a wrong password stays wrong, and a wrong host never becomes a broker."""
         waited = time.monotonic() - began
         kinds = self._kafka.KafkaError
         codes = {one.code() for one in self._errors}
@@ -219,14 +217,14 @@ class Cluster:
 def unanswered(
     kafka: Any, settings: KafkaSettings, errors: list[KafkaError], waited: float, last: object = None
 ) -> ConnectionError:
-    """The error for brokers that do not answer, with what librdkafka last reported of one."""
+    """Return the error for brokers that do not answer, with librdkafka's last report about a broker."""
     reasons = [one.str() for one in errors if one.code() != kafka.KafkaError._ALL_BROKERS_DOWN]
     reason = reasons[-1] if reasons else str(last or "no answer")
     return ConnectionError(f"Kafka at {settings.client['bootstrap.servers']}: {reason} (after {waited:.0f} s)")
 
 
 def _done(function: Callable[[], Any]) -> concurrent.futures.Future[Any]:
-    """The outcome of a call that waits itself."""
+    """Return the result of a call that blocks as a future."""
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     try:
         future.set_result(function())

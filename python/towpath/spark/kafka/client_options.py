@@ -1,7 +1,7 @@
-"""Spark's options `kafka.*`, which are settings of Kafka's Java client, as settings of librdkafka.
+"""Converts Spark's options `kafka.*`, which are settings of Kafka's Java client, to settings of librdkafka.
 
-Most have the same name in both. What is not listed here is handed over as it is, and librdkafka refuses
-what it does not know.
+Most settings have the same name in both. Settings that are not listed here are passed on unchanged. librdkafka refuses
+unknown ones.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ _REFUSED = {
 
 
 def client_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Settings of librdkafka.
+    """Return settings of librdkafka.
 
     Args:
-        options: Settings of Kafka's Java client, or of librdkafka, without `kafka.`.
+        options: Settings of Kafka's Java client, or of librdkafka, without the prefix `kafka.`.
 
     Raises:
-        ValueError: A setting has no equivalent. The message names it, and what to use.
+        ValueError: A setting has no equivalent. The message names it, and an alternative.
     """
     settings: dict[str, str] = {}
-    # What is named by itself has precedence over what the text of a login has.
+    # A setting of its own has precedence over the text of a login.
     for name, value in sorted(options.items(), key=lambda option: option[0] != "sasl.jaas.config"):
         if reason := _REFUSED.get(name) or _loads(name, value):
             raise ValueError(f"option kafka.{name} is not possible: {reason}")
         translate = _TRANSLATED.get(name)
         settings.update(translate(value) if translate else {_RENAMED.get(name, name): value})
-    if "sasl.oauthbearer.token.endpoint.url" in settings:  # what Java derives from its login class
+    if "sasl.oauthbearer.token.endpoint.url" in settings:  # Java derives the method from its login class
         settings.setdefault("sasl.oauthbearer.method", "oidc")
     return settings
 
 
-# Libraries, engines and providers of OpenSSL, commands of a shell, Java classes, files whose contents are sent to a
-# server, and logs of what is sent.
+# Libraries, engines and providers of OpenSSL, shell commands, Java classes, files whose contents are sent to a server,
+# and logs of sent data.
 _LOADING = re.compile(
     r"plugin\.|interceptor|ssl[._]engine|ssl\.provider|security\.provider|sasl\.kerberos\.kinit|debug\Z"
     r"|sasl\.oauthbearer\.(?:config\Z|assertion\..*file\Z|jwks)|.*\.(?:class|classes|reporters)\Z|.*_cb\Z",
@@ -76,17 +76,17 @@ _OF_KERBEROS = re.compile(r"sasl\.kerberos\.(?:principal|keytab|service\.name)",
 
 
 def _loads(name: str, value: str) -> str | None:
-    """Why a setting is refused that makes a client load or run something, or log what is secret."""
+    """Return why a setting is refused that makes a client load or run code, or log secrets."""
     if _LOADING.match(name):
         return _LOADS
-    # The client makes a command of a shell of them.
+    # The client builds a shell command from them.
     if _OF_KERBEROS.fullmatch(name) and not re.fullmatch(r"[\w./@:+-]+", value):
         return "expected letters, digits and the characters . _ / @ : + -"
     return None
 
 
 def _jaas(text: str) -> dict[str, str]:
-    """The login of `sasl.jaas.config`: a user's name and password, or those of a client of a token endpoint."""
+    """Return the login in `sasl.jaas.config`: user name and password, or client id and secret of a token endpoint."""
     module = re.match(r"\s*([\w.]+)\s+required\b(.*?);?\s*$", text, re.DOTALL)
     kind = module[1].rpartition(".")[2] if module else ""
     if not module or kind not in _LOGINS:
@@ -97,7 +97,7 @@ def _jaas(text: str) -> dict[str, str]:
     given = {name: re.sub(r"\\(.)", r"\1", double or single) or bare for name, double, single, bare in words}
     known = _LOGINS[kind]
     if unknown := sorted(given.keys() - known.keys()):
-        # The name may be a part of a password that is not quoted.
+        # The name may be part of an unquoted password.
         raise ValueError(f"option kafka.sasl.jaas.config: only {', '.join(known)} are possible; {len(unknown)} are not")
     return {known[name]: value for name, value in given.items()}
 
@@ -141,7 +141,7 @@ def _store_type(option: str, *possible: str) -> Callable[[str], dict[str, str]]:
 
 
 def _host_check(algorithm: str) -> dict[str, str]:
-    """Java turns the check of host names off by an empty text."""
+    """Return the setting for host name checks. An empty text turns them off in Java."""
     return {"ssl.endpoint.identification.algorithm": algorithm or "none"}
 
 

@@ -1,6 +1,6 @@
-"""Kafka's messages as Arrow columns, with as little Python for each message as the client allows.
+"""Converts Kafka's messages to Arrow columns, with as little Python per message as the client allows.
 
-Not by `pa.array`: that imports pandas, which takes longer than most batches.
+Do not use `pa.array`: it imports pandas, which takes longer than most batches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIMESTAMP, _HEADERS = methodcaller("timestamp"), methodcaller("headers")
 
 
 def to_batch(messages: list[Any], names: Iterable[str]) -> pa.RecordBatch:
-    """A batch with these of Spark's columns.
+    """Return a batch with these of Spark's columns.
 
     Args:
         messages: At least one `confluent_kafka.Message`, all of one partition.
@@ -45,7 +45,7 @@ def _binary(values: list[bytes | None]) -> pa.Array:
 
 
 def _validity(valid: list[bool]) -> pa.Buffer:
-    """A bit for each value, the lowest first."""
+    """Return a bit for each value, the lowest first."""
     bits = "".join("1" if one else "0" for one in reversed(valid))
     return pa.py_buffer(int(bits, 2).to_bytes((len(valid) + 7) // 8, "little"))
 
@@ -68,11 +68,11 @@ def _times(messages: list[Any]) -> pa.Array:
 
 
 _MIN_TIME, _MAX_TIME = -62_135_596_800_000, 253_402_300_800_000
-"""The years 1 to 9999 in milliseconds, which Python and Spark know. A broker accepts any number from a producer."""
+"""Years 1 to 9999 in milliseconds, the range of Python and Spark. A broker accepts any number from a producer."""
 
 
 def _readable_time(time: int, message: Any) -> int | None:
-    """The microseconds, or null, so that one record does not stop its topic."""
+    """Return microseconds, or null for an unreadable time, so that one record does not stop its topic."""
     if _MIN_TIME <= time < _MAX_TIME:
         return 1000 * time
     _warn(message, f"its timestamp {time} is not in the years 1 to 9999: it is null")
@@ -85,12 +85,12 @@ def _warn(message: Any, problem: str) -> None:
 
 
 def _time_types(messages: list[Any]) -> pa.Array:
-    """Java numbers the types from -1, librdkafka from 0."""
+    """Return Spark's timestamp types. Java numbers them from -1, librdkafka from 0."""
     return _numbers(pa.int32(), array("i", [kind - 1 for kind, _ in map(_TIMESTAMP, messages)]))
 
 
 def _headers(messages: list[Any]) -> pa.Array:
-    """A message without headers has null, as in Spark's source."""
+    """Return the headers. They are null for a message without headers, as in Spark's source."""
     headers = list(map(_readable_headers, messages))
     pairs = [pair for of_message in headers for pair in of_message or ()]
     names = _binary([name.encode() for name, _ in pairs])
@@ -103,10 +103,10 @@ def _headers(messages: list[Any]) -> pa.Array:
 
 
 def _readable_headers(message: Any) -> list[tuple[str, bytes | None]] | None:
-    """The headers; none if the client cannot read them, so that one record does not stop its topic."""
+    """Return the headers; None if the client cannot read them, so that one record does not stop its topic."""
     try:
         found: list[tuple[str, bytes | None]] | None = _HEADERS(message)
-    except (UnicodeDecodeError, SystemError):  # by version of the client
+    except (UnicodeDecodeError, SystemError):  # depends on the client's version
         _warn(message, "the key of a header is not UTF-8: all its headers are left out")
         return None
     return found

@@ -1,7 +1,6 @@
-"""What a worker asks Kafka: the messages of one range of a partition.
+"""A worker's requests to Kafka: the messages of one range of a partition.
 
-librdkafka fetches and decompresses in threads of its own while a batch is decoded. Memory is that of
-its queue and of a batch.
+librdkafka fetches and decompresses in its own threads while a batch is decoded. Memory holds its queue and one batch.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_MESSAGES = 10_000  # of a batch, as in Spark's Arrow batches
-_BYTES = 16 << 20  # about, of a batch
-_FIRST = 200  # messages of the first batch, whose size is not known yet
-_SECONDS = 0.1  # a batch is what has arrived by then
-_SHORT_SECONDS = 3.0  # a partition may seem short or unknown for a moment, after its leader has moved or restarted
+_MESSAGES = 10_000  # per batch, as in Spark's Arrow batches
+_BYTES = 16 << 20  # per batch, approximately
+_FIRST = 200  # messages of the first batch, since their size is unknown
+_SECONDS = 0.1  # a batch contains the messages that have arrived by then
+_SHORT_SECONDS = 3.0  # a partition may seem short or unknown for a moment after its leader has moved or restarted
 
 _FIXED = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
-    # Ranges end, so nobody waits for messages to come: a request that waits would hold up the next range.
+    # Ranges end, so no request waits for future messages: a waiting request would delay the next range.
     "fetch.wait.max.ms": 10,
-    # When the queue was full, look again soon; the default of a second leaves the worker without messages.
+    # Look again soon after a full queue. The default of one second leaves the worker without messages.
     "fetch.queue.backoff.ms": 20,
 }
 
 
 class Fetcher:
-    """A consumer, for one range at a time."""
+    """Consumer for one range at a time."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -60,15 +59,15 @@ class Fetcher:
             raise refused(error) from None
 
     def messages(self, wanted: Range, fail_on_data_loss: bool) -> Iterator[list[Any]]:
-        """The messages of a range in lists, each of about `_BYTES` at most.
+        """Yield the messages of a range in lists, each of about `_BYTES` at most.
 
-        Offsets may be missing: those of markers of transactions, of aborted messages, of compacted ones. So a range
-        ends with the first message, or end of the partition, at or after its end, and not with a count.
+        Offsets may be missing: offsets of transaction markers, aborted messages and compacted messages. So a range ends
+        with the first message, or end of the partition, at or after its end. A count cannot decide it.
 
         Raises:
             ValueError: Messages of the range are gone, and `fail_on_data_loss` is true.
             PermissionError: The user may not read the topic.
-            ConnectionError: Nothing was heard of Kafka for too long.
+            ConnectionError: Kafka was silent for too long.
         """
         self._errors.clear()
         self._seek(wanted)
@@ -93,7 +92,7 @@ class Fetcher:
         self._consumer.unassign()
 
     def close(self) -> None:
-        """End it."""
+        """Close the consumer."""
         self._consumer.close()
 
     def _seek(self, wanted: Range) -> None:
@@ -101,7 +100,7 @@ class Fetcher:
         self._consumer.assign([self._kafka.TopicPartition(*wanted.partition, wanted.start)])
 
     def _after(self, event: Any, wanted: Range, fail_on_data_loss: bool) -> Range:
-        """What is left of a range after librdkafka has reported something about its partition."""
+        """Return the rest of a range after an event of librdkafka about its partition."""
         kinds = self._kafka.KafkaError
         code = event.error().code()
         if code == kinds._PARTITION_EOF:
@@ -133,7 +132,7 @@ class Fetcher:
         return wanted
 
     def _shortened(self, wanted: Range, fail_on_data_loss: bool) -> Range:
-        """A partition ended before the range, for a while."""
+        """Return the rest of a range whose partition ended before it, perhaps only for a moment."""
         _, following = self._bounds(wanted)
         if following >= wanted.end:
             self._seek(wanted)
@@ -143,9 +142,9 @@ class Fetcher:
         return replace(wanted, start=wanted.end)
 
     def _bounds(self, wanted: Range) -> tuple[int, int]:
-        """The first offset of the partition and that of its next message; both 0 if it does not exist.
+        """Return the first offset of the partition and its next message's offset; both 0 if it does not exist.
 
-        Without an answer, those of the range: fetching goes on, and the patience for that ends too.
+        Without an answer return the range's offsets: fetching continues, and its patience also ends.
         """
         place = self._kafka.TopicPartition(*wanted.partition)
         try:
@@ -158,7 +157,7 @@ class Fetcher:
         return first, following
 
     def _is_gone(self, partition: TopicPartition) -> bool:
-        """Whether the brokers say so. A partition without a leader is still there."""
+        """Return whether the brokers say that a partition does not exist. A partition without a leader still exists."""
         kinds = self._kafka.KafkaError
         try:
             found = self._consumer.list_topics(partition.topic, timeout=5).topics[partition.topic]
@@ -174,7 +173,7 @@ class Fetcher:
 
 
 def report_loss(lost: Range, now: str, fail: bool) -> None:
-    """Messages that should have been read are gone.
+    """Report that messages of a range are gone.
 
     Raises:
         ValueError: `fail` is true.
@@ -186,33 +185,33 @@ def report_loss(lost: Range, now: str, fail: bool) -> None:
 
 
 def _parted(got: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Messages, and what librdkafka reports in their place, which is rare."""
+    """Split into messages, and librdkafka's events in their place, which are rare."""
     found = [one for one in got if one.error() is None]
     return found, [one for one in got if one.error() is not None] if len(found) < len(got) else []
 
 
 def _limit(found: list[Any]) -> int:
-    """How many messages of this size to ask for; a sample is enough to know it."""
+    """Return the number of messages of this size to request. A sample determines the size."""
     sample = found[:: 1 + len(found) // 100]
     return max(1, min(_MESSAGES, _BYTES * len(sample) // max(1, sum(map(len, sample)))))
 
 
 def _read(wanted: Range, found: list[Any]) -> tuple[Range, list[Any]]:
-    """What is left of a range, and which of these messages belong to it."""
+    """Return the rest of a range, and the messages that belong to the range."""
     following = found[-1].offset() + 1
     if following > wanted.end:
         found = [one for one in found if one.offset() < wanted.end]
     return replace(wanted, start=following), found
 
 
-# A worker of Spark runs many tasks, one at a time. Connecting again for each would take longer than a small range.
+# A Spark worker runs many tasks, one at a time. Reconnecting for each would take longer than a small range.
 _idle: dict[tuple[object, ...], Fetcher] = {}
 _MOST_IDLE = 4
 
 
 @contextmanager
 def fetcher(settings: KafkaSettings) -> Iterator[Fetcher]:
-    """A fetcher with these settings: one that an earlier task of this process used, or a new one."""
+    """Yield a fetcher with these settings: one of an earlier task in this process, or a new one."""
     key = (*sorted(settings.client.items()), settings.group_prefix, settings.buffer_bytes, settings.poll_seconds)
     used = _idle.pop(key, None) or Fetcher(settings)
     try:

@@ -1,4 +1,4 @@
-"""Offsets of topic partitions, in the forms that Spark's Kafka source uses."""
+"""Offsets of topic partitions in the formats of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.foreign_json import parsed_json
 
 EARLIEST = -2
 LATEST = -1
-"""Offsets that stand for the beginning and the end of a partition, as in Spark's options."""
+"""Special offsets of the beginning and the end of a partition, as in Spark's options."""
 
 
 class TopicPartition(NamedTuple):
@@ -28,9 +28,9 @@ Offsets = dict[TopicPartition, int]
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Spark's form, `{"topic": {"0": 17}}`, in the order of topics and partitions.
+    """Return offsets in Spark's format, `{"topic": {"0": 17}}`, ordered by topic and partition.
 
-    Spark compares offsets as text, so equal offsets have to be written equally.
+    Spark compares offsets as text, so equal offsets must have equal texts.
     """
     written: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
@@ -39,7 +39,7 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The reverse of `to_json`."""
+    """Reverse `to_json`."""
     return {
         TopicPartition(topic, int(number)): offset
         for topic, numbers in written.items()
@@ -48,10 +48,10 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def parse(text: str) -> Offsets:
-    """Offsets, or times in milliseconds, from JSON of that form.
+    """Parse offsets, or times in milliseconds, from JSON in Spark's format.
 
     Raises:
-        ValueError: The text has another form.
+        ValueError: The text has another format.
     """
     written = _object(text)
     if not all(isinstance(numbers, dict) for numbers in written.values()):
@@ -63,10 +63,10 @@ def parse(text: str) -> Offsets:
 
 
 def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """Partitions from JSON such as `{"topic": [0, 1]}`, the form of `assign`.
+    """Parse partitions from JSON such as `{"topic": [0, 1]}`, the format of `assign`.
 
     Raises:
-        ValueError: The text has another form.
+        ValueError: The text has another format.
     """
     written = _object(text)
     if not all(isinstance(numbers, list) and all(type(one) is int for one in numbers) for numbers in written.values()):
@@ -90,28 +90,28 @@ def _keys(written: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where reading starts or ends, as options give it."""
+    """Start or end of reading, from options."""
 
     value: int | Offsets
-    """For every partition or for each: an offset, `EARLIEST`, `LATEST`, or a time in milliseconds."""
+    """Value for all partitions or by partition: an offset, `EARLIEST`, `LATEST`, or a time in milliseconds."""
     by_time: bool = False
-    """The offset is that of the first message with this time or a later one."""
+    """Whether the value is a time. It stands for the offset of the first message with this time or a later one."""
     or_latest: bool = False
-    """A time after the last message is the end of the partition, not an error."""
+    """Whether a time after the last message means the end of the partition. Otherwise it is an error."""
 
     def of(self, partition: TopicPartition) -> int:
-        """The value for one of the partitions that `check` has seen."""
+        """Return the value for a partition that `check` has seen."""
         return self.value if isinstance(self.value, int) else self.value[partition]
 
     def values(self) -> Iterable[int]:
-        """All values."""
+        """Return all values."""
         return [self.value] if isinstance(self.value, int) else self.value.values()
 
     def check(self, option: str, partitions: Iterable[TopicPartition]) -> None:
-        """Compare with the partitions that are read.
+        """Compare the boundary with the partitions that are read.
 
         Raises:
-            ValueError: Values are given for other partitions than these.
+            ValueError: The values are for other partitions.
         """
         if isinstance(self.value, int):
             return
@@ -124,7 +124,7 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Range:
-    """Messages of one partition: from the offset `start` up to, but not including, `end`."""
+    """Messages of one partition from the offset `start` up to, but not including, `end`."""
 
     partition: TopicPartition
     start: int
@@ -135,7 +135,7 @@ class Range:
 
 
 def split(ranges: list[Range], at_least: int | None) -> list[Range]:
-    """The ranges in about `at_least` parts, if there are fewer. Long ranges are cut into more parts than short ones."""
+    """Split the ranges into about `at_least` parts, if there are fewer. Long ranges are cut into more parts."""
     if at_least is None or len(ranges) >= at_least:
         return ranges
     total = sum(one.end - one.start for one in ranges)
@@ -150,9 +150,9 @@ def _cut(whole: Range, parts: int) -> list[Range]:
 
 
 def limited(start: Offsets, end: Offsets, most: int | None) -> Offsets:
-    """The end of at most about `most` messages after `start`; each partition's share is that of its backlog.
+    """Return the end of at most about `most` messages after `start`. Each partition's share depends on its backlog.
 
-    Every partition that has messages gets at least one, as in Spark's source, so no partition waits forever.
+    Every partition with messages gets at least one, as in Spark's source, so no partition starves.
     """
     backlog = {partition: max(0, offset - start[partition]) for partition, offset in end.items()}
     total = sum(backlog.values())

@@ -1,4 +1,4 @@
-"""Options of the Kafka input, with the names and the meaning that they have in Spark's Kafka source."""
+"""Options of the Kafka input, with the names and meanings of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ COLUMNS = {
     "timestampType": pa.int32(),
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-"""The columns of Spark's Kafka source, in its order, with their Arrow types."""
+"""Columns of Spark's Kafka source in its order, with their Arrow types."""
 
 MESSAGES = "messages"
-"""The layout that returns these columns, undecoded."""
+"""Layout that returns these columns undecoded."""
 
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """The options of one read."""
+    """Options of one read."""
 
     arguments: dict[str, Any]
-    """Arguments of `towpath.Decoder`, with the types of `keep`; with layout `MESSAGES` only `keep`, its columns."""
+    """Arguments of `towpath.Decoder`, with the types of `keep`. Layout `MESSAGES` has only `keep`, its columns."""
     undecoded: bool
-    """The layout is `MESSAGES`."""
+    """Whether the layout is `MESSAGES`."""
     client: dict[str, str]
     """Settings of librdkafka."""
     topics: tuple[str, ...]
@@ -55,24 +55,24 @@ class KafkaSettings:
     group_prefix: str
     buffer_bytes: int
     connect_seconds: float
-    """How long the first contact may take."""
+    """Maximum duration of the first contact."""
     poll_seconds: float
-    """How long Kafka may be silent later on."""
+    """Maximum silence of Kafka after the first contact."""
 
     def decoder(self) -> Decoder:
-        """The decoder of the messages."""
+        """Return the decoder of the messages."""
         return Decoder(**self.arguments, key="key")
 
     @property
     def spark_schema(self) -> StructType:
-        """The columns of the output."""
+        """Return the columns of the output."""
         if self.undecoded:
             return struct_type(pa.schema(list(self.arguments["keep"].items())))
         return self.decoder().spark_schema
 
 
 def is_kafka(options: Mapping[str, str]) -> bool:
-    """Whether there is any option that only the Kafka input has."""
+    """Return whether any option belongs to the Kafka input only."""
     return any(name.lower() in _KAFKA_NAMES or name.lower().startswith("kafka.") for name in options)
 
 
@@ -116,7 +116,7 @@ def _one_selection(own: Mapping[str, Any]) -> None:
 
 
 def _of_messages(given: Mapping[str, Any], with_headers: bool | None) -> dict[str, Any]:
-    """Spark's columns; there is no decoder that could have arguments."""
+    """Return Spark's columns as arguments. The layout has no decoder, so other arguments are refused."""
     if extra := sorted(given.keys() - {"layout"}):
         raise ValueError(f"option {extra[0]}: layout {MESSAGES} does not decode, so it has no such option")
     return {"keep": {name: kind for name, kind in COLUMNS.items() if name != "headers" or with_headers}}
@@ -127,7 +127,7 @@ def _of_decoder(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _boundary(own: Mapping[str, Any], side: str) -> Boundary | None:
-    """Where reading starts or ends. As in Spark, a time precedes times of each partition, and these offsets."""
+    """Return the start or the end of reading. As in Spark, one time precedes times by partition, then offsets."""
     or_latest = side == "ending" or own["startingOffsetsByTimestampStrategy"] == "latest"
     for name in (f"{side}Timestamp", f"{side}OffsetsByTimestamp"):
         if own[name] is not None:
@@ -137,7 +137,7 @@ def _boundary(own: Mapping[str, Any], side: str) -> Boundary | None:
 
 
 def _offsets(*words: str) -> Parser:
-    """A parser of offsets: one of these words, or JSON."""
+    """Return a parser of offsets: one of these words, or JSON."""
 
     def parse_offsets(text: str) -> Any:
         word = text.strip().lower()
@@ -192,6 +192,6 @@ _KAFKA_NAMES = {name.lower() for name in _KAFKA_PARSERS}
 _PARSERS: dict[str, Parser] = {
     **DECODER_PARSERS,
     "keep": kept(tuple(name for name in COLUMNS if name != "value")),
-    "kafka.bootstrap.servers": str,  # for the list in the message about an unknown option
+    "kafka.bootstrap.servers": str,  # listed for the error about an unknown option
     **_KAFKA_PARSERS,
 }

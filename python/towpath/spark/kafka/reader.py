@@ -1,4 +1,4 @@
-"""Batch reading of topics: ranges of offsets are planned in the driver, fetched and decoded on the workers."""
+"""Reads topics in batch: the driver plans ranges of offsets, the workers fetch and decode them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from towpath.workers import begin_task
 
 @dataclass
 class KafkaPartition(InputPartition):
-    """The input of one task."""
+    """Input of one task."""
 
     range: Range
 
 
 class KafkaReader(DataSourceReader):
-    """The reader of a batch query."""
+    """Reader of a batch query."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        """Check the options that only the other kind of query has.
+        """Check for options that only streams have.
 
         Raises:
-            ValueError: An option is one of streams, or its value is.
+            ValueError: An option, or its value, is only for streams.
         """
         if settings.max_offsets is not None:
             raise ValueError("option maxOffsetsPerTrigger is for streams; endingOffsets bounds a batch")
@@ -41,7 +41,7 @@ class KafkaReader(DataSourceReader):
         self._settings = settings
 
     def partitions(self) -> list[InputPartition]:
-        """Every offset from the start to the end, which is fixed here: a task that is run again reads the same."""
+        """Return tasks from the start to the end. The offsets are fixed here, so a retried task reads the same."""
         begin_task()
         settings = self._settings
         cluster = Cluster(settings)
@@ -51,7 +51,7 @@ class KafkaReader(DataSourceReader):
         return planned(settings, cluster, start, end)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition. Where there are none, Spark starts a task all the same, with None."""
+        """Yield the rows of one partition. Without partitions, Spark still starts one task with None."""
         return rows(self._settings, partition.range) if isinstance(partition, KafkaPartition) else iter(())
 
 
@@ -61,17 +61,17 @@ def _refuse(boundary: Boundary | None, word: int, option: str, what: str) -> Non
 
 
 def resolved(cluster: Cluster, boundary: Boundary, side: str, partitions: list[TopicPartition]) -> Offsets:
-    """The offsets of a boundary, which has to name these partitions."""
+    """Return the offsets of a boundary. It must name these partitions."""
     option = f"{side}OffsetsByTimestamp" if boundary.by_time else f"{side}Offsets"
     boundary.check(option, partitions)
     return cluster.resolve(boundary, option, partitions)
 
 
 def planned(settings: KafkaSettings, cluster: Cluster, start: Offsets, end: Offsets) -> list[InputPartition]:
-    """The tasks for everything from `start` to `end`.
+    """Return the tasks for all messages from `start` to `end`.
 
     Raises:
-        ValueError: Messages are gone, and `failOnDataLoss` is true. Tasks would notice too, but later and each.
+        ValueError: Messages are gone, and `failOnDataLoss` is true. Checking here is earlier than in each task.
     """
     ranges = [Range(partition, start[partition], stop) for partition, stop in sorted(end.items())]
     ranges = [one for one in ranges if one.start < one.end]
@@ -89,7 +89,7 @@ def planned(settings: KafkaSettings, cluster: Cluster, start: Offsets, end: Offs
 
 
 def rows(settings: KafkaSettings, wanted: Range) -> Iterator[pa.RecordBatch]:
-    """The rows of a range: decoded, or Spark's columns of its messages."""
+    """Yield the rows of a range: decoded, or Spark's columns of its messages."""
     begin_task()
     with fetcher(settings) as source:
         lists = source.messages(wanted, settings.fail_on_data_loss)
@@ -107,5 +107,5 @@ def rows(settings: KafkaSettings, wanted: Range) -> Iterator[pa.RecordBatch]:
 
 
 def _ordering(decoder: Decoder) -> list[str]:
-    """`_sequence` orders by the input column `offset`, which needs not be kept for that."""
+    """Return the input column `offset` if `_sequence` orders by it. It need not be kept."""
     return ["offset"] if "_sequence" in decoder.schema.names else []

@@ -1,6 +1,7 @@
 """Streams of topics. Spark keeps the offsets in the query's checkpoint, so nothing is committed to Kafka.
 
-A reader in the driver lives as long as a run of its query, and plans each micro-batch. The tasks are those of a batch.
+A reader on the driver lives as long as a run of its query, and plans each micro-batch. The tasks are the same as in
+batch.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ Json = dict[str, dict[str, int]]
 
 
 def stream_reader(settings: KafkaSettings) -> DataSourceStreamReader:
-    """The reader for the version of pyspark.
+    """Return the stream reader for the installed pyspark.
 
     Raises:
-        ValueError: An option is one of batches.
+        ValueError: An option is only for batches.
     """
     if settings.ending is not None:
         raise ValueError(
@@ -37,9 +38,9 @@ def stream_reader(settings: KafkaSettings) -> DataSourceStreamReader:
 
 
 class KafkaStreamReader(DataSourceStreamReader):
-    """A stream on pyspark 4.0 and 4.1, which does not say where a micro-batch begins when it asks where it ends.
+    """Stream reader for pyspark 4.0 and 4.1, which ask for a micro-batch's end without giving its start.
 
-    So the reader remembers the end of the last one. After a restart Spark first plans from that offset, or to it.
+    So the reader remembers the end of the last one. After a restart Spark first plans from this offset, or to it.
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
@@ -48,7 +49,7 @@ class KafkaStreamReader(DataSourceStreamReader):
 
     @cached_property
     def _cluster(self) -> Cluster:
-        """Made where it is needed: the reader itself is sent to the workers."""
+        """Connection, made on first use: Spark sends the reader itself to the workers."""
         return Cluster(self._settings)
 
     @cached_property
@@ -57,11 +58,11 @@ class KafkaStreamReader(DataSourceStreamReader):
         return resolved(self._cluster, boundary, "starting", self._cluster.partitions())
 
     def initialOffset(self) -> Json:  # noqa: N802
-        """Where a query without a checkpoint begins."""
+        """Return the start of a query without a checkpoint."""
         return to_json(self._initial)
 
     def latestOffset(self) -> Json:  # noqa: N802
-        """The end of the next micro-batch: at most `maxOffsetsPerTrigger` after the last one."""
+        """Return the end of the next micro-batch: at most `maxOffsetsPerTrigger` after the last one."""
         if self._last is None:
             self._last = self._first_end()
         else:
@@ -69,10 +70,11 @@ class KafkaStreamReader(DataSourceStreamReader):
         return to_json(self._last)
 
     def _first_end(self) -> Offsets:
-        """The end of the first micro-batch. One that begins at the latest offsets is empty.
+        """Return the end of the first micro-batch. It is empty if the query starts at the latest offsets.
 
-        Spark stores where a micro-batch ends, but where the first one began it asks again if the query dies in it: by
-        then there are later offsets. So they have to be in the checkpoint before anything is read.
+        Spark stores a micro-batch's end. But if the query dies in the first micro-batch, Spark asks again for its
+        start, and later offsets would be the latest by then. So the start must be in the checkpoint before any message
+        is read.
         """
         return self._initial if self._from_latest else self._next(self._initial, self._newest(self._initial))
 
@@ -82,7 +84,7 @@ class KafkaStreamReader(DataSourceStreamReader):
         return not boundary.by_time and LATEST in boundary.values()
 
     def _newest(self, last: Offsets) -> Offsets:
-        """The latest offsets of all partitions that there are now.
+        """Return the latest offsets of all current partitions.
 
         Raises:
             ValueError: Partitions are gone, or end before `last`, and `failOnDataLoss` is true.
@@ -105,7 +107,7 @@ class KafkaStreamReader(DataSourceStreamReader):
         return limited(self._with_new(start, newest), newest, self._settings.max_offsets)
 
     def _with_new(self, start: Offsets, end: Offsets) -> Offsets:
-        """The start with partitions that are only in the end: those that are new begin with their first message."""
+        """Add partitions that only the end has to the start. New partitions begin with their first message."""
         new = [partition for partition in end if partition not in start]
         begin = self._cluster.earliest(new) if new else {}
         for partition, offset in begin.items():
@@ -115,9 +117,9 @@ class KafkaStreamReader(DataSourceStreamReader):
         return {**start, **begin}
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """The tasks of a micro-batch: exactly its offsets, whenever it is run.
+        """Return the tasks of a micro-batch: exactly its offsets, at every run.
 
-        An end before the start has no messages: a topic that was created again, or a first micro-batch that is rerun.
+        An end before the start means no messages: a recreated topic, or a first micro-batch that is rerun.
         """
         until = from_json(end)
         self._last = until
@@ -126,16 +128,16 @@ class KafkaStreamReader(DataSourceStreamReader):
         return planned(self._settings, self._cluster, self._with_new(from_json(start), until), until)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one task."""
+        """Yield the rows of one task."""
         assert isinstance(partition, KafkaPartition)
         return rows(self._settings, partition.range)
 
     def commit(self, end: Json) -> None:
-        """Nothing: the offsets are in the checkpoint."""
+        """Do nothing: the offsets are in the checkpoint."""
 
 
 AdmittingStreamReader: type[KafkaStreamReader] | None = None
-"""The reader of pyspark 4.2 and later."""
+"""Reader for pyspark 4.2 and later."""
 
 try:
     from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found]  # of pyspark 4.2 and later
@@ -149,22 +151,22 @@ except ImportError:
 else:
 
     class _AdmittingStreamReader(KafkaStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-        """A stream on pyspark 4.2 and later, where Spark says where a micro-batch begins."""
+        """Stream reader for pyspark 4.2 and later, where Spark gives the start of a micro-batch."""
 
         _target: Offsets | None = None
         _newest_seen: Offsets | None = None
 
         def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-            """`maxOffsetsPerTrigger`, which is what most streams are limited by."""
+            """Return `maxOffsetsPerTrigger`, the usual limit of a stream."""
             most = self._settings.max_offsets
             return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-            """The query ends where the topics end now."""
+            """Fix the query's end at the current end of the topics."""
             self._target = self._cluster.latest(self._cluster.partitions())
 
         def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # type: ignore[override] # noqa: N802
-            """The end of the micro-batch that begins at `start`."""
+            """Return the end of the micro-batch that begins at `start`."""
             begin = from_json(start)
             newest = self._newest(begin)
             if self._target is not None:
@@ -176,7 +178,7 @@ else:
             return to_json(limited(self._with_new(begin, newest), newest, most))
 
         def reportLatestOffset(self) -> Json | None:  # noqa: N802
-            """The end of the topics, for the query's progress."""
+            """Return the end of the topics, for the query's progress."""
             return None if self._newest_seen is None else to_json(self._newest_seen)
 
     AdmittingStreamReader = _AdmittingStreamReader
