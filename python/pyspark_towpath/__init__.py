@@ -1,4 +1,4 @@
-"""Where Spark 4 looks for data sources by itself: packages named `pyspark_*` that have a `DefaultSource`."""
+"""Entry point for Spark 4, which finds data sources in packages named `pyspark_*` with a `DefaultSource`."""
 
 from towpath.spark.source import TowpathDataSource as DefaultSource
 

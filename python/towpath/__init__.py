@@ -1,4 +1,4 @@
-"""MySQL change-data-capture messages to Arrow record batches, and from there into Spark.
+"""Convert MySQL change-data-capture messages to Arrow record batches, and use them in Spark.
 
 Example:
     >>> import pyarrow as pa, towpath

@@ -1,6 +1,6 @@
-"""Types of the arguments that functions pass on to `towpath.Decoder`, so that a typo fails a type checker.
+"""Types of the arguments that functions pass on to `towpath.Decoder`. They let a type checker find typos.
 
-A test compares them with the signature of `Decoder.__new__`, which has the defaults.
+A test compares them with the signature of `Decoder.__new__`, where the defaults are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DialectOptions(TypedDict, total=False):
 
 
 class ValueOptions(DialectOptions, total=False):
-    """Which messages are read, and how their values are converted."""
+    """Options that select messages and convert their values."""
 
     database: str | None
     table: str | None
@@ -46,7 +46,7 @@ class ValueOptions(DialectOptions, total=False):
 
 
 class RowOptions(ValueOptions, total=False):
-    """The same, and what a row of the output is."""
+    """`ValueOptions`, and options for the rows of the output."""
 
     aliases: Mapping[str, str] | None
     layout: Layout

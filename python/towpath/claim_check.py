@@ -1,4 +1,4 @@
-"""The claim-check pattern: TiCDC stores a message that is too large for Kafka in a file, and sends the file's path."""
+"""Claim checks: TiCDC stores a message that is too large for Kafka in a file, and sends the file's path."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from pyarrow.fs import FileSystem, FileType, LocalFileSystem
 from towpath.files import filesystem
 
 _NAME_BYTES = 255
-"""Longest file name of common file systems."""
+"""Maximum file name length of common file systems, in bytes."""
 
 _SHOWN_CHARACTERS = 80
 
 _UNREADABLE = (FileNotFoundError, PermissionError, ValueError)
-"""What is wrong with one file. Other errors, such as those of a network, are of the whole place, and may pass."""
+"""Errors of a single file. Other errors, such as network errors, affect the whole place and may pass."""
 
 
 def stored_messages(
     claims: Iterable[tuple[int, str]], location: str, limit: int, max_bytes: int | None
 ) -> Iterator[tuple[int | None, dict[int, bytes | str]]]:
-    """The messages that claim checks refer to, in parts. Each file is read once for a part.
+    """Yield the messages that claim checks refer to, in parts. Each file is read once per part.
 
     Args:
         claims: Index of each message that is a claim check, in ascending order, and the path that its producer wrote.
-        location: Folder or URI that has the files now.
-        limit: Most bytes of a file.
-        max_bytes: A part ends with the file that reaches this size; None reads all files at once.
+        location: Folder or URI that contains the files now.
+        limit: Maximum bytes of a file.
+        max_bytes: A part ends with the file that reaches this size. None reads all files at once.
 
     Yields:
-        The index of the message at which the next part begins, or None for the last part; and for each index of the
-        part the stored message, or, as text, why its file cannot be read.
+        The index of the next part's first message, or None for the last part, and the stored message for each index of
+        the part. A text in its place says why the file cannot be read.
 
     Raises:
-        OSError: The folder does not exist, or the file system cannot be asked.
+        OSError: The folder does not exist, or its file system does not answer.
     """
     claims = list(claims)
     if not claims:
@@ -51,7 +51,7 @@ def stored_messages(
         if max_bytes is not None and read >= max_bytes:
             yield index, stored
             files, stored, read = {}, {}, 0
-        # Only the file name of a path counts, since the folder may have been moved.
+        # Use only the file name of a path, since the folder may have been moved.
         name = PurePosixPath(path).name
         if name not in files:
             files[name] = _content(known, folder, name, limit)
@@ -61,7 +61,7 @@ def stored_messages(
 
 
 def _content(known: FileSystem, folder: str, name: str, limit: int) -> bytes | str:
-    """A file's content, or why it cannot be read."""
+    """Return a file's content, or as text why it cannot be read."""
     try:
         return _read(known, _path(known, folder, name), limit)
     except _UNREADABLE as error:
@@ -76,7 +76,7 @@ def _path(known: FileSystem, folder: str, name: str) -> str:
         return f"{folder}/{name}"
     base = os.path.realpath(folder)
     path = os.path.realpath(f"{base}/{name}")
-    # What is still a link is part of a circle.
+    # A path that is still a link is part of a circle.
     if (os.path.dirname(path) != base and not path.startswith(f"{base}{os.sep}")) or os.path.islink(path):
         raise ValueError("is a link that leaves the folder")
     return path
@@ -88,7 +88,7 @@ def _read(known: FileSystem, path: str, limit: int) -> bytes:
         raise FileNotFoundError("does not exist")
     if info.type is not FileType.File:
         raise ValueError("is not a regular file")
-    # Not every file system knows the size beforehand.
+    # Some file systems do not know the size beforehand.
     size = limit if info.size is None else info.size
     content = b"" if size > limit else _first_bytes(known, path, size + 1)
     if max(size, len(content)) > limit:

@@ -1,4 +1,4 @@
-"""Schemas as DDL text, in the form that `towpath.Decoder` and Spark accept."""
+"""Schemas as DDL text in the form that `towpath.Decoder` and Spark accept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 
-# Every type that `infer_schema` returns, except decimals.
+# All types that `infer_schema` returns, except decimals.
 _TYPE_NAMES = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
@@ -25,12 +25,12 @@ _TYPE_NAMES = {
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The DDL text of a schema that `infer_schema` returned, one column per line."""
+    """Return the DDL text of a schema from `infer_schema`, one column per line."""
     return ",\n".join(f"{_name(field.name)} {_type_name(field.type)}" for field in schema)
 
 
 def quoted(name: str) -> str:
-    """An identifier in backticks."""
+    """Return an identifier in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,7 +1,7 @@
 """The public `Decoder`: the native decoder with named arguments, pickling, and the signature that `mapInArrow` needs.
 
-An argument is declared once, in the signature of `Decoder.__new__`, and described in the class's docstring. Options of
-the Spark data source and flags of the command line are derived from `PARAMETERS`.
+Each argument is declared once, in the signature of `Decoder.__new__`. The class's docstring describes it. The options
+of the Spark data source and the flags of the command line are derived from `PARAMETERS`.
 """
 
 from __future__ import annotations
@@ -29,60 +29,60 @@ if TYPE_CHECKING:
     from towpath.schema_registry import SchemaRegistry
 
     class Metrics(_Metrics):
-        """What a decoder has done so far."""
+        """Metrics of a decoder."""
 
         absent_columns: dict[str, str | None]
-        """Columns of the schema that no row image had so far, each with the most similar name that one had."""
+        """Columns of the schema that no row image has had so far, each with the most similar name in row images."""
 
 
 class Decoder(_towpath.Decoder):
-    """Turns change messages into Arrow record batches.
+    """Decoder of change messages to Arrow record batches.
 
-    It keeps no state between calls except its metrics, so several threads can share a decoder, and it can be pickled.
-    It is also the function that Spark expects: `df.mapInArrow(decoder, decoder.spark_schema)`.
+    A decoder has no state between calls except its metrics, so several threads can share it, and it can be pickled. It
+    is also a function for Spark: `df.mapInArrow(decoder, decoder.spark_schema)`.
 
     Args:
-        dialect: Message format: a name of `towpath.dialects()`, or "auto", which detects it for each message.
-        schema: The table's columns as DDL text ("id bigint, total decimal(10,2)"), `pyarrow.Schema` or Spark
+        schema: Columns of the table as DDL text ("id bigint, total decimal(10,2)"), `pyarrow.Schema` or Spark
             `StructType`. Without it a row image is a map from column name to text.
-        database: Regular expression that has to match the whole database name. Other messages are filtered out before
-            their values are converted, and counted as `filtered`, not as errors.
-        table: The same for the table name.
-        layout: "change" (one row for each change, with its before and after image), "changelog" (`_change_type` and
-            the columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE). `_sequence` of
-            "upsert" can be compared between calls of `decode` if the input has Kafka's column `offset`.
-        fields: The envelope columns of the output, in this order. Columns that are not listed are not built.
-        row_column: Name of one struct column for the table's columns, in layouts "changelog" and "upsert". So a table
-            may have columns of any name, those of the envelope too.
-        keep: Input columns to copy to every output row, such as Kafka's `topic`, `partition`, `offset` and
-            `timestamp`: names, or a mapping from name to Arrow type. `Decoder.schema` needs the types of columns
-            that are not Kafka's; `decode` does not.
-        value: The input column that holds the message. Used when the input is a record batch or struct array.
-        key: The input column that holds the message's key, if there is one.
-        mode: What happens to malformed input. "PERMISSIVE": the row is kept, `error` says what is wrong and where, the
-            malformed column is null. "DROPMALFORMED": the row is dropped and counted. "FAILFAST": `DecodeError`.
+        database: Regular expression that must match the whole database name. Other messages are filtered out before
+            their values are converted, and counted as `filtered` instead of as errors.
+        table: Regular expression that must match the whole table name.
+        layout: "change" (one row for each change, with its before and after image), "changelog" (`_change_type` and the
+            columns, two rows for an update) or "upsert" (`_op` and the columns, ready for MERGE). `_sequence` of
+            "upsert" is comparable between calls of `decode` if the input has Kafka's column `offset`.
+        fields: Envelope columns of the output, in this order. Other columns are not built.
+        row_column: Name of one struct column for the table's columns, in layouts "changelog" and "upsert". The table
+            may then have columns of any name, including names of the envelope.
+        keep: Input columns to copy to every output row, such as Kafka's `topic`, `partition`, `offset` and `timestamp`:
+            names, or a mapping from name to Arrow type. `Decoder.schema` needs the types of columns that are not
+            Kafka's. `decode` does not need them.
+        value: Input column with the message. Used if the input is a record batch or struct array.
+        key: Input column with the message's key, if there is one.
+        mode: How to handle malformed input. "PERMISSIVE": keep the row, set the malformed column to null, and describe
+            the problem and its place in `error`. "DROPMALFORMED": drop and count the row. "FAILFAST": raise
+            `DecodeError`.
         time_zone: Time zone of TIMESTAMP values that the producer wrote without a zone, and of values without a zone
             that are read as `timestamp`.
-        zero_date: What `0000-00-00` and partly-zero dates become: "null", "error", or "text" (kept if the column
-            is requested as string, otherwise null).
+        zero_date: Result for `0000-00-00` and partly-zero dates: "null", "error", or "text" (kept if the column is
+            requested as string, otherwise null).
         labels: `{column: [labels in order]}` of enum and set columns whose messages have only the index or bit mask.
-        compression: "auto", "none", "lz4", "snappy", "gzip" or "zstd".
-        case_sensitive: Whether column names of message and schema are compared with case.
-        aliases: `{name: column}`: other names that columns of the schema have in messages, such as former ones.
-        missing: A schema column that the message's row image does not have is "null" (and is named in
-            `missing_columns`) or an "error".
-        lenient: Accept unescaped control characters in JSON strings, which are a `syntax` error otherwise.
-        max_expansion: Bytes that the output of a message with several rows may take for each of its bytes, plus
-            16 MiB. A message beyond it is one error row of kind `size`.
+        compression: Compression of single messages: "auto", "none", "lz4", "snappy", "gzip" or "zstd".
+        case_sensitive: Whether to compare column names of message and schema with case.
+        aliases: `{name: column}`: other names of schema columns in messages, such as former names.
+        missing: Result for a schema column that the message's row image lacks: "null" (and its name in
+            `missing_columns`) or "error".
+        lenient: Whether to accept unescaped control characters in JSON strings, which are otherwise a `syntax` error.
+        max_expansion: Maximum bytes of output per byte of a message with several rows, plus 16 MiB. A larger message
+            becomes one error row of kind `size`.
         claim_check: Folder or URI (`s3://bucket/prefix`, anything that `pyarrow.fs` reads) where TiCDC stores messages
-            that are too large for Kafka. They are read from there, by file name. Without it, such a message yields
-            what Kafka has of it: the keys, and the file's path in `source.claim_check`. A file that is missing, empty,
-            too large, no regular file, or a link to outside of the folder is an error of its message.
-        claim_check_limit: Most bytes of a stored message's file.
+            that are too large for Kafka. The decoder reads them by file name. Without it, such a message yields its
+            content in Kafka: the keys, and the file's path in `source.claim_check`. A file that is missing, empty, too
+            large, not a regular file, or a link to outside of the folder is an error of its message.
+        claim_check_limit: Maximum bytes of a stored message's file.
         **options: Options of one dialect, see its page in the documentation.
 
     Raises:
-        ValueError: An argument, dialect, field or type is unknown. The message names what is allowed.
+        ValueError: An argument, dialect, field or type is unknown. The message lists the allowed ones.
     """
 
     _arguments: dict[str, Any]
@@ -123,11 +123,11 @@ class Decoder(_towpath.Decoder):
         _check_types(arguments)
         if is_struct_type(schema):
             arguments["schema"] = arrow_schema(schema)
-        # The native decoder finds claim checks and the ids of schemas; files and registries are read here.
+        # The native decoder finds claim checks and schema ids. Files and registries are read here.
         native = {name: value for name, value in arguments.items() if name not in _READ_HERE}
         native["schema_registry"] = arguments.get("schema_registry") is not None
         if native.get("writer_schemas") is not None:
-            from towpath.schema_registry import given_schemas  # only a few decoders have schemas
+            from towpath.schema_registry import given_schemas  # only a few decoders need it
 
             native["writer_schemas"] = given_schemas(native["writer_schemas"])
         decoder = super().__new__(cls, **native)
@@ -140,17 +140,17 @@ class Decoder(_towpath.Decoder):
         """Decode messages to one batch.
 
         Args:
-            values: Anything with the Arrow PyCapsule interface: an array of binary or string (large and view forms
-                too), one message per element, or a record batch or struct array that has the value column. Or a list
-                of bytes or text (None is a tombstone), one message, a numpy array, a pandas series.
+            values: An object with the Arrow PyCapsule interface: an array of binary or string (also large and view
+                types), one message per element, or a record batch or struct array with the value column. Or a list of
+                bytes or text (None is a tombstone), one message, a numpy array, or a pandas series.
 
         Returns:
             A record batch of `schema`.
 
         Raises:
-            DecodeError: The first malformed row, in mode "FAILFAST".
-            ValueError: A named column is missing or has the wrong type; or a column would exceed what an Arrow array
-                holds, so that fewer messages have to be decoded at once: see `decode_batches`.
+            DecodeError: A row is malformed, in mode "FAILFAST". The error is about the first one.
+            ValueError: A named column is missing or has the wrong type, or a column would exceed the limit of an Arrow
+                array. In this case decode fewer messages at once: see `decode_batches`.
             OSError: The folder of `claim_check` does not exist, or its file system does not answer.
             ImportError: `schema_registry` is given, but Confluent's client is not installed.
         """
@@ -162,8 +162,8 @@ class Decoder(_towpath.Decoder):
     def decode_batches(self, values: Any, max_bytes: int = 256 << 20) -> Iterator[pa.RecordBatch]:
         """Decode messages to as many batches as their rows need, one at a time. The rows of a message stay together.
 
-        This is how Spark's workers and the command line decode: the memory of a batch is bounded, however much the
-        messages expand.
+        Spark's workers and the command line decode this way: the memory of a batch is bounded, regardless of how much
+        the messages expand.
 
         Args:
             values: As for `decode`.
@@ -174,7 +174,7 @@ class Decoder(_towpath.Decoder):
             Record batches of `schema`, at least one.
 
         Raises:
-            Exception: As `decode`, when the batch that fails is requested.
+            Exception: An error of `decode`, when the failing batch is requested.
         """
         for first, part, unfetched, stored in self._fetched(as_arrow(values), max_bytes):
             start: int | None = 0
@@ -188,13 +188,13 @@ class Decoder(_towpath.Decoder):
                 yield batch
 
     def _remember(self, values: Any) -> None:
-        """Keep the messages that lack a column of the schema, in which `metrics` looks for its name."""
+        """Keep the messages that lack a column of the schema. `metrics` searches them for similar names."""
         if self._sample is None and self._names is None and self.absent_columns:
             self._sample = values
 
     @property
     def metrics(self) -> Metrics:
-        """What the decoder has done so far; `docs/errors.md` describes the counts."""
+        """Metrics of the decoder so far. `docs/errors.md` describes the counts."""
         from towpath.names import nearest
 
         absent = self.absent_columns
@@ -207,7 +207,7 @@ class Decoder(_towpath.Decoder):
         }
 
     def _fetched(self, values: Any, max_bytes: int | None) -> Iterator[_Fetched]:
-        """The messages in parts, with what they refer to; one part if there is no limit."""
+        """Yield the messages in parts, with the files and schemas that they refer to; one part without a limit."""
         location = self._arguments.get("claim_check")
         if location is None and self._registry is None:
             yield 0, values, None, None
@@ -227,10 +227,10 @@ class Decoder(_towpath.Decoder):
             start = stop or 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode each batch: what `DataFrame.mapInArrow` calls on a worker.
+        """Decode each batch. `DataFrame.mapInArrow` calls this on a worker.
 
         Raises:
-            ValueError: As `decode`, and if nothing orders the changes of layout "upsert" across batches.
+            ValueError: An error of `decode`, or the changes of layout "upsert" have no order across batches.
         """
         begin_task()
         for batch in batches:
@@ -250,12 +250,12 @@ class Decoder(_towpath.Decoder):
         """The output schema as a Spark `StructType`.
 
         Raises:
-            ValueError: Spark has no equivalent type. The message names the column and a type to use instead.
+            ValueError: Spark has no equivalent type. The message names the column and an alternative type.
         """
         return struct_type(self.schema)
 
     def __dir__(self) -> list[str]:
-        """What completion offers: the documented names."""
+        """Return the documented names, for completion."""
         return ["decode", "decode_batches", "metrics", "schema", "spark_schema"]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -272,7 +272,7 @@ class Decoder(_towpath.Decoder):
 
 
 _Fetched = tuple[int, Any, dict[int, str] | None, dict[int, bytes | str] | None]
-"""The index of the first message, the messages, why schemas could not be fetched, and the stored messages."""
+"""Index of the first message, the messages, why schemas could not be fetched, and the stored messages."""
 
 _READ_HERE = ("claim_check", "claim_check_limit")
 """Arguments that the native decoder does not have."""
@@ -289,13 +289,13 @@ _OF_THE_INPUT = (
     "op_column",
     "writer_schema",
 )
-"""Arguments that say how messages are read, apart from their columns."""
+"""Arguments for reading messages, apart from their columns."""
 
 _SAMPLE = 1_000  # messages
 
 
 def _column_names_of(values: Any, arguments: Mapping[str, Any]) -> list[str]:
-    """The columns of the first row images in some messages, in their order."""
+    """Return the columns of the first row images in some messages, in order."""
     own = {name: value for name, value in arguments.items() if name in _OF_THE_INPUT}
     images = _towpath.Decoder(own.pop("dialect", "auto"), fields=["before", "after"], **own)
     rows, _ = images._decode(_slice(values, 0, _SAMPLE))
@@ -305,11 +305,11 @@ def _column_names_of(values: Any, arguments: Mapping[str, Any]) -> list[str]:
 _ALL_PARAMETERS = signature(Decoder.__new__).parameters.values()
 
 PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls", "options")}
-"""The arguments of every dialect, with their annotations and defaults."""
+"""Arguments of every dialect, with their annotations and defaults."""
 
 
 def _check_types(arguments: Mapping[str, Any]) -> None:
-    """Reject an argument of another type: every text that is not empty would be a true flag, and a list of labels."""
+    """Reject an argument of another type. A non-empty text would otherwise be a true flag, or a list of labels."""
     if not isinstance(dialect := arguments["dialect"], str):
         raise TypeError(f'dialect: expected a text such as "canal-json" or "auto", not {dialect!r}')
     types = {"bool": bool, "int": int}
@@ -326,7 +326,7 @@ def _check_types(arguments: Mapping[str, Any]) -> None:
 
 
 def _default(name: str) -> Any:
-    """The default of an argument; None for an option of one dialect."""
+    """Return the default of an argument; None for an option of one dialect."""
     return PARAMETERS[name].default if name in PARAMETERS else None
 
 
@@ -339,7 +339,7 @@ def _registry(config: Any) -> SchemaRegistry | None:
 
 
 def _readable_twice(values: Any) -> Any:
-    """The messages: first their schemas are looked for, then they are decoded."""
+    """Return messages that can be read twice: first to find their schemas, then to decode them."""
     is_stream = hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__arrow_c_array__")
     return values.read_all() if is_stream and isinstance(values, pa.RecordBatchReader) else values
 
@@ -360,24 +360,24 @@ def infer_schema(
     unwrapped: bool = False,
     op_column: str | None = None,
 ) -> pa.Schema:
-    """The table's columns, inferred from the types that messages declare.
+    """Infer the table's columns from the types that messages declare.
 
     Args:
-        values: Messages, as for `Decoder.decode`. A column `key` is read as their key. Of a Spark DataFrame, which has
-            the column `value`, the first 10,000 messages are read.
+        values: Messages, as for `Decoder.decode`. A column `key` is read as their key. For a Spark DataFrame, which
+            needs the column `value`, the first 10,000 messages are read.
         dialect: As for `Decoder`.
-        database: Regular expression that has to match the whole database name.
-        table: The same for the table name.
-        schema_registry: Where the schemas of debezium-avro are; as for `Decoder`.
-        writer_schemas: Schemas of debezium-avro by their ids; as for `Decoder`.
-        unwrapped: Whether debezium-json's messages are rows without an envelope; as for `Decoder`.
-        op_column: The member of such rows that says what happened, which is no column; as for `Decoder`.
+        database: Regular expression that must match the whole database name.
+        table: Regular expression that must match the whole table name.
+        schema_registry: Location of the schemas of debezium-avro, as for `Decoder`.
+        writer_schemas: Schemas of debezium-avro by id, as for `Decoder`.
+        unwrapped: Whether the messages of debezium-json are rows without an envelope, as for `Decoder`.
+        op_column: Member of such rows with the operation, which is not a column, as for `Decoder`.
 
     Returns:
-        The schema, with the columns in the order in which messages declare them.
+        The schema, with the columns in the order of their declarations.
 
     Raises:
-        ValueError: The messages declare no types, or types that no column can have; or a schema cannot be fetched.
+        ValueError: The messages declare no types, or types that no column can have, or a schema cannot be fetched.
     """
     if is_data_frame(values):
         from towpath.spark.first_messages import first_messages
@@ -402,7 +402,7 @@ def infer_schema(
 
 
 def _column_names(values: Any) -> list[str]:
-    """The columns of a record batch, table or struct array; an array has none."""
+    """Return the columns of a record batch, table or struct array. An array has none."""
     if hasattr(values, "schema"):
         return list(values.schema.names)
     kind: Any = getattr(values, "type", None)
@@ -410,7 +410,7 @@ def _column_names(values: Any) -> list[str]:
 
 
 def _shown(name: str, value: Any) -> str:
-    """A value in the decoder's repr, without credentials. Of a schema, which takes many lines, the names and types."""
+    """Return a value for the decoder's repr, without credentials. A schema is shortened to names and types."""
     if name == "schema_registry":
         from towpath.schema_registry import shown
 

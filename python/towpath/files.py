@@ -1,6 +1,7 @@
-"""Files of captured messages: finding, splitting, and reading them as batches of messages. Independent of Spark.
+"""Files of captured messages: finds, splits, and reads them as batches of messages, without Spark.
 
-`pyarrow.fs` is imported where it is used, as it takes 20 ms: who reads topics has to import this module, but no files.
+`pyarrow.fs` is imported where it is used, since it takes 20 ms. Readers of topics import this module, but need no
+files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ FRAMINGS = _towpath.FRAMINGS
 COMPRESSIONS = ("none", "gzip", "zstd")
 
 BLOCK_BYTES = 8 << 20
-"""How much of a file is in memory at once, unless a single message is longer."""
+"""Bytes of a file that are in memory at once, unless a single message is longer."""
 
 BATCH_MESSAGES = 10_000
 
@@ -48,17 +49,17 @@ class File:
     filesystem: FileSystem
     path: str
     name: str
-    """The path with the scheme of its file system, as users write it."""
+    """Path with the scheme of its file system, as users write it."""
     size: int
     framing: str
     compression: str
     number: int
-    """Its index among the files of one read."""
+    """Index among the files of one read."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The messages that start in a byte range of a file."""
+    """Messages that start in a byte range of a file."""
 
     file: File
     start: int
@@ -66,12 +67,12 @@ class Part:
 
     @property
     def size(self) -> int:
-        """Number of bytes; the whole file's if it is compressed."""
+        """Number of bytes. A compressed file counts as a whole."""
         return min(self.end, self.file.size) - self.start
 
 
 def filesystem(place: str) -> tuple[FileSystem, str]:
-    """The file system of a path or URI, and the path within it.
+    """Return the file system of a path or URI, and the path within it.
 
     Raises:
         ValueError: Neither pyarrow nor fsspec supports the URI's scheme.
@@ -99,14 +100,14 @@ def _of_fsspec(place: str, error: Exception) -> tuple[FileSystem, str]:
 
 
 def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compression: str = "auto") -> Iterator[File]:
-    """The files of some paths, in order of their names within each path.
+    """Yield the files of some paths, ordered by name within each path.
 
     Args:
-        places: Paths or URIs of files or folders, or glob patterns with `*`, `?` and `[...]`. A file that a folder or
-            pattern lists is skipped if its name starts with a dot or an underscore.
+        places: Paths or URIs of files or folders, or glob patterns with `*`, `?` and `[...]`. Files in a folder or
+            pattern are skipped if their names start with a dot or an underscore.
         pattern: Glob pattern of the file names to include.
-        framing: One of `FRAMINGS`, or "auto": by the file's extension.
-        compression: One of `COMPRESSIONS`, or "auto": by the file's extension.
+        framing: One of `FRAMINGS`, or "auto" for the framing by the file's extension.
+        compression: One of `COMPRESSIONS`, or "auto" for the compression by the file's extension.
 
     Raises:
         FileNotFoundError: No file matches a path.
@@ -132,7 +133,7 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
 
 
 def _parsed(place: str) -> tuple[FileSystem, str, list[str]]:
-    """The file system of a path, the folder before the first component with a wildcard, and the components after it."""
+    """Return a path's file system, the folder before its first component with a wildcard, and the other components."""
     is_uri = "://" in place
     path, query, parameters = place.partition("?") if is_uri else (place, "", "")
     parts = path.split("/")
@@ -144,7 +145,7 @@ def _parsed(place: str) -> tuple[FileSystem, str, list[str]]:
 
 
 def _files(known: FileSystem, found: FileInfo, wanted: list[str]) -> Iterator[FileInfo]:
-    """A file itself, the files of a folder, or those below it that match the patterns, one per level."""
+    """Yield a file itself, the files of a folder, or the files below it that match the patterns, one per level."""
     from pyarrow.fs import FileSelector, FileType
 
     if found.type == FileType.File and not wanted:
@@ -162,7 +163,7 @@ def _compression(path: str) -> str:
 
 
 def framing_of(path: str) -> str:
-    """The framing by a file's extension, apart from that of its compression.
+    """Return the framing by a file's extension, before the extension of its compression.
 
     Raises:
         ValueError: The extension is unknown.
@@ -175,7 +176,7 @@ def framing_of(path: str) -> str:
 
 
 def split(file: File, size: int) -> list[Part]:
-    """Parts of a file of about `size` bytes. A compressed file is one part, since it can only be read from its start.
+    """Split a file into parts of about `size` bytes. A compressed file is one part: it must be read from its start.
 
     Line boundaries can be found from any offset. Boundaries of length-prefixed messages can only be found by reading
     from the start, so a file that is larger than `size` is scanned once here.
@@ -187,7 +188,7 @@ def split(file: File, size: int) -> list[Part]:
 
 
 def _message_starts(file: File, size: int) -> Iterator[int]:
-    """Offsets of messages that are at least `size` bytes apart."""
+    """Yield offsets of messages that are at least `size` bytes apart."""
     at = 0
     while at < file.size:
         yield at
@@ -198,12 +199,12 @@ def _message_starts(file: File, size: int) -> Iterator[int]:
 
 
 def whole(file: File) -> Part:
-    """A whole file as one part."""
+    """Return a whole file as one part."""
     return Part(file, 0, file.size if file.compression == "none" else _UNKNOWN_SIZE)
 
 
 def together(parts: Iterable[Part], size: int) -> Iterator[tuple[Part, ...]]:
-    """Consecutive parts, grouped so that each group costs a task about `size` bytes."""
+    """Group consecutive parts so that each group costs a task about `size` bytes."""
     gathered: list[Part] = []
     cost = 0
     for part in parts:
@@ -217,14 +218,14 @@ def together(parts: Iterable[Part], size: int) -> Iterator[tuple[Part, ...]]:
 
 
 def messages(part: Part) -> Iterator[pa.RecordBatch]:
-    """The messages of a part in batches with `key` (if the framing has keys), `value`, and `_offset`, their start.
+    """Yield the messages of a part in batches with `key` (if the framing has keys), `value`, and `_offset`.
 
     Raises:
         ValueError: The file is corrupt: it ends within a message, or a length exceeds the limit.
-        OSError: It cannot be read or decompressed.
+        OSError: The file cannot be read or decompressed.
     """
-    # A line belongs to the part in which it starts. Reading starts one byte early: the first line belongs to the part
-    # before.
+    # A line belongs to the part in which it starts. Reading starts one byte early, so the first line belongs to the
+    # previous part.
     is_within = part.start > 0 and part.file.framing == "lines"
     for batch, _ in _message_batches(Part(part.file, part.start - is_within, part.end)):
         first = int(is_within)
@@ -234,12 +235,12 @@ def messages(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _message_batches(part: Part) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches of the messages that start in a part, each with the offset of the message after it."""
+    """Yield batches of the messages that start in a part, each with the offset of the message after it."""
     with part.file.filesystem.open_input_file(part.file.path) as opened:
         blocks = _PlainReader(opened, part) if part.file.compression == "none" else _CompressedReader(opened, part)
         at, size, is_last = part.start, 0, False
         while at < part.end and not is_last:
-            # Slightly more than the part, since its last message may end after it.
+            # Read slightly more than the part, since its last message may end after it.
             size = size or min(BLOCK_BYTES, part.end - at + BLOCK_BYTES // 64)
             block, is_last = blocks.read(at, size)
             batch, used = _cut(block, part, at, is_last)
@@ -257,7 +258,7 @@ def _cut(block: pa.Buffer, part: Part, at: int, is_last: bool) -> tuple[pa.Recor
 
 
 class _PlainReader:
-    """Reads blocks of an uncompressed file."""
+    """Reader of blocks of an uncompressed file."""
 
     def __init__(self, opened: pa.NativeFile, part: Part) -> None:
         self._file, self._name, self._size = opened, part.file.name, opened.size()
@@ -267,7 +268,7 @@ class _PlainReader:
             )
 
     def read(self, at: int, size: int) -> tuple[pa.Buffer, bool]:
-        """Up to `size` bytes from offset `at`, and whether the file ends there."""
+        """Return up to `size` bytes from offset `at`, and whether the file ends there."""
         self._file.seek(at)
         block = self._file.read_buffer(size)
         if not block.size:
@@ -276,14 +277,14 @@ class _PlainReader:
 
 
 class _CompressedReader:
-    """Reads consecutive blocks of a compressed file."""
+    """Reader of consecutive blocks of a compressed file."""
 
     def __init__(self, opened: pa.NativeFile, part: Part) -> None:
         self._stream, self._name = pa.CompressedInputStream(opened, part.file.compression), part.file.name
         self._block, self._at = pa.py_buffer(b""), 0
 
     def read(self, at: int, size: int) -> tuple[pa.Buffer, bool]:
-        """The rest of the previous block from offset `at` and more data after it, and whether the file ends there."""
+        """Return the rest of the previous block from offset `at` with more data, and whether the file ends there."""
         rest = self._block.slice(at - self._at)
         try:
             more = self._stream.read(size - rest.size if size > rest.size else size)

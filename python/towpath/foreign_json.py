@@ -1,4 +1,4 @@
-"""JSON that others wrote, parsed with one kind of error."""
+"""Parses JSON of other programs, with a single kind of error."""
 
 from __future__ import annotations
 

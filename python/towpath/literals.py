@@ -1,4 +1,4 @@
-"""The texts that arguments accept, as types, so that a typo fails a type checker."""
+"""Types of the texts that arguments accept. They let a type checker find typos."""
 
 from typing import Literal
 
@@ -25,10 +25,10 @@ Dialect = Literal[
 """Message formats: the names and aliases of `towpath.dialects()`, and "auto"."""
 
 Layout = Literal["change", "changelog", "upsert"]
-"""What a row of the output is."""
+"""Forms of an output row."""
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
-"""What happens to malformed input."""
+"""Handling of malformed input."""
 
 Field = Literal[
     "op",
@@ -50,7 +50,7 @@ Field = Literal[
     "row",
     "error",
     "_corrupt_record",
-    # Of the layouts "changelog" and "upsert".
+    # Fields of the layouts "changelog" and "upsert".
     "_change_type",
     "_op",
     "_database",
@@ -73,10 +73,10 @@ Field = Literal[
 """Envelope columns of the output."""
 
 ZeroDate = Literal["null", "error", "text"]
-"""What zero dates become."""
+"""Results for zero dates."""
 
 Compression = Literal["auto", "none", "lz4", "snappy", "gzip", "zstd"]
 """Compression of single messages."""
 
 Missing = Literal["null", "error"]
-"""What a column becomes that a message lacks."""
+"""Results for a column that a message lacks."""

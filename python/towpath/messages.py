@@ -1,4 +1,4 @@
-"""Messages in any form that a Python program has them in, as Arrow."""
+"""Converts messages in any form of a Python program to Arrow."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pyarrow as pa
 
 
 def as_arrow(values: Any) -> Any:
-    """Messages as an object that has the Arrow PyCapsule interface.
+    """Return messages as an object with the Arrow PyCapsule interface.
 
     Args:
-        values: One message (bytes, bytearray, memoryview, str); a list or other iterable of them, in which None is a
-            tombstone; a numpy array or pandas series of them; or anything that has the Arrow PyCapsule interface, which
-            is returned as it is: arrays, chunked arrays, record batches, tables, polars and pandas frames.
+        values: One message (bytes, bytearray, memoryview, str); a list or other iterable of messages, in which None is
+            a tombstone; a numpy array or pandas series of messages; or an object with the Arrow PyCapsule interface,
+            which is returned unchanged: arrays, chunked arrays, record batches, tables, polars and pandas frames.
 
     Raises:
-        TypeError: These are not messages.
+        TypeError: The values are not messages.
     """
     if isinstance(values, pa.RecordBatch):
         return _with_offsets(values)
@@ -24,7 +24,7 @@ def as_arrow(values: Any) -> Any:
         return values
     if isinstance(values, bytes | bytearray | memoryview | str):
         return _array([values])
-    if hasattr(values, "tolist"):  # numpy, and pandas before it had the interface
+    if hasattr(values, "tolist"):  # numpy, and pandas versions without the interface
         return _array(values.tolist())
     if isinstance(values, dict) or not hasattr(values, "__iter__"):
         raise TypeError(_expected(values))
@@ -32,7 +32,7 @@ def as_arrow(values: Any) -> Any:
 
 
 def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with nested columns written anew: Spark's JVM leaves the offsets of empty children unset."""
+    """Rewrite the nested columns of a batch: Spark's JVM leaves the offsets of empty children unset."""
     for at, field in enumerate(batch.schema):
         if pa.types.is_nested(field.type):
             batch = batch.set_column(at, field, pa.concat_arrays([batch.column(at), pa.nulls(0, field.type)]))
@@ -40,11 +40,11 @@ def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _array(values: list[Any]) -> pa.Array:
-    """An array of binary, which text becomes too; with wide offsets if it needs them."""
+    """Return an array of binary, also for text. It has wide offsets if needed."""
     try:
         encoded = [value.encode() if isinstance(value, str) else value for value in values]
         array = pa.array(encoded, pa.binary())
-        # More than 2 GiB: Arrow makes several arrays then.
+        # Arrow makes several arrays for more than 2 GiB.
         return pa.array(encoded, pa.large_binary()) if isinstance(array, pa.ChunkedArray) else array
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         known = bytes | bytearray | memoryview | str | None

@@ -1,4 +1,4 @@
-"""Names that resemble each other."""
+"""Finds similar names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant, or None."""
-    from difflib import get_close_matches  # needed only when something is wrong
+    """Return the name that was probably meant, or None."""
+    from difflib import get_close_matches  # imported only for an error
 
     known = list(names)
     same = next((one for one in known if one.lower() == name.lower()), None)
@@ -15,6 +15,6 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The question that an error asks about an unknown name, with a blank at its end; empty if no name resembles it."""
+    """Return an error's question about an unknown name with a trailing blank; empty if no name resembles it."""
     probable = nearest(name, names)
     return f"did you mean {probable}? " if probable else ""

@@ -1,4 +1,4 @@
-"""What a notebook shows of a decoder."""
+"""HTML of a decoder for notebooks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def decoder_html(described: str, schema: Callable[[], pa.Schema], metrics: Mapping[str, object]) -> str:
-    """A decoder's description, the columns of its output, and its counts as HTML."""
+    """Return a decoder's description, the columns of its output, and its counts as HTML."""
     counts = ((name, value) for name, value in metrics.items() if value or isinstance(value, int))
     tables = _table("column", "type", _columns(schema)), _table("metric", "value", counts)
     return "\n".join([f"<pre>{escape(described)}</pre>", *tables])
@@ -18,7 +18,7 @@ def decoder_html(described: str, schema: Callable[[], pa.Schema], metrics: Mappi
 def _columns(schema: Callable[[], pa.Schema]) -> Iterable[tuple[str, object]]:
     try:
         return [(field.name, field.type) for field in schema()]
-    except ValueError as error:  # the type of a kept column is not known before the input is
+    except ValueError as error:  # a kept column has no type until the input is known
         return [("", error)]
 
 

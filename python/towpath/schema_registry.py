@@ -1,8 +1,8 @@
-"""Writer schemas by their ids: fetched from a schema registry with Confluent's client, or given by the user.
+"""Writer schemas by id: fetched from a schema registry with Confluent's client, or given by the user.
 
-The schema of an id never changes, so a process fetches it once for all decoders of the same registry. A failure is kept
-for a short time only, so that neither a registry that is away nor an id that it does not know costs each batch another
-request. Ids come from messages, and answers from a network: time, memory and texts of errors are bounded.
+The schema of an id never changes, so a process fetches it once for all decoders of a registry. A failure is only kept
+for a short time. So neither an unreachable registry nor an unknown id costs each batch another request. Ids come from
+messages, and answers from a network: time, memory and error texts are bounded.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from towpath._towpath import Decoder
 
 WriterSchema = tuple[str, list[str]]
-"""A schema's JSON text, and those of the schemas that it refers to, each after those that it refers to itself."""
+"""JSON text of a schema, and the texts of its references. Each text precedes the texts that refer to it."""
 
 REFUSED_SECONDS = 30.0
-"""How long an id is not asked for again that the registry does not know."""
+"""Seconds until an id that the registry does not know is requested again."""
 AWAY_SECONDS = 5.0
-"""How long a registry is not asked again that could not be reached."""
+"""Seconds until an unreachable registry is contacted again."""
 
 _DEFAULTS = {"timeout": 10, "max.retries": 1, "retries.wait.ms": 200}
-"""Settings of the client, which by itself waits without a limit."""
+"""Settings of the client. Its own defaults do not limit the time."""
 
 _MAX_UNKNOWN = 300
-"""How many unknown ids of one call are asked for: more of them are not ids, but other messages."""
+"""Maximum number of unknown ids that one call requests. More of them are not ids, but other messages."""
 
 _MAX_REFUSED = 1000
-"""How many ids are remembered that the registry did not give."""
+"""Maximum number of refused ids that are remembered."""
 
 _MAX_FAILURES = 5
-"""After so many failures in a row that are not of one id, the registry is away."""
+"""Number of consecutive failures, not caused by one id, after which the registry counts as unreachable."""
 
 _MAX_REFERENCES = 1000
 
 _MAX_ANSWER = 8 << 20
-"""Bytes of an answer. The registry keeps schemas in Kafka, where a message has 1 MiB by default."""
+"""Maximum bytes of an answer. The registry stores schemas in Kafka, where a message has 1 MiB by default."""
 
 _MAX_KNOWN = 32 << 20
-"""Characters of the schemas that are kept for other decoders."""
+"""Maximum characters of the schemas that are kept for other decoders."""
 
 _MAX_TEXT = 500
-"""Characters of the registry's own text in an error."""
+"""Maximum characters of the registry's own text in an error."""
 
 _MISSING = (
     "schema_registry needs Confluent's client: pip install 'confluent-kafka[schemaregistry]' (the extra 'registry')"
@@ -65,13 +65,13 @@ _MISSING = (
 
 
 class SchemaRegistry:
-    """A schema registry, asked by schema ids.
+    """Schema registry that returns schemas by id.
 
     Args:
-        config: A URL, the configuration of Confluent's client with a `url`, or the latter as JSON text.
+        config: A URL, the configuration of Confluent's client with a `url`, or this configuration as JSON text.
 
     Raises:
-        ValueError: There is no URL.
+        ValueError: The URL is missing.
     """
 
     def __init__(self, config: str | Mapping[str, Any]) -> None:
@@ -84,19 +84,19 @@ class SchemaRegistry:
         _ALL.add(self)
 
     def disconnect(self) -> None:
-        """Forget the connection. A process that was forked must not use the lock and the connections of its parent."""
+        """Forget the connection. A forked process must not use the lock and the connections of its parent."""
         self._lock = Lock()
         self._client: SchemaRegistryClient | None = None
 
     def load(self, decoder: Decoder, values: Any) -> dict[int, str]:
-        """Add the schemas to a decoder that messages refer to.
+        """Add the schemas that messages refer to to a decoder.
 
         Args:
-            decoder: The decoder that is about to decode the messages.
+            decoder: Decoder that will decode the messages.
             values: The messages.
 
         Returns:
-            Why schemas could not be fetched, by their ids.
+            Reasons why schemas could not be fetched, by id.
 
         Raises:
             ImportError: Confluent's client is not installed.
@@ -108,13 +108,13 @@ class SchemaRegistry:
         return unfetched
 
     def fetch(self, ids: Iterable[int]) -> tuple[dict[int, WriterSchema], dict[int, str]]:
-        """Fetch schemas. Once the registry cannot be reached, it is not asked for the others.
+        """Fetch schemas. Stop when the registry cannot be reached.
 
         Args:
             ids: Schema ids.
 
         Returns:
-            The schemas by id, and why others could not be fetched.
+            Schemas by id, and reasons why others could not be fetched.
 
         Raises:
             ImportError: Confluent's client is not installed.
@@ -133,12 +133,12 @@ class SchemaRegistry:
         return found, unfetched
 
     def _likely_first(self, ids: Iterable[int]) -> list[int]:
-        """The ids, those first that are probably ids: a registry counts, and other bytes are mostly large numbers."""
+        """Sort ids, probable ones first: a registry counts upwards, while other bytes are mostly large numbers."""
         low, high = min(self._known, default=0), max(self._known, default=0)
         return sorted(ids, key=lambda number: (max(low - number, number - high, 0), number))
 
     def _why_not(self, number: int, failures: _Failures) -> str | None:
-        """Why an id is not asked for now."""
+        """Return why an id is not requested now, or None."""
         now = time.monotonic()
         if self._away and now < self._away[0]:
             return self._away[1]
@@ -149,12 +149,12 @@ class SchemaRegistry:
         return None
 
     def _ask(self, number: int, failures: _Failures) -> str | None:
-        """Ask for a schema; returns why there is none."""
+        """Request a schema. Return why it is missing, or None."""
         client = self._connected()
         began = time.monotonic()
         try:
             self._keep(number, _with_references(client, number, self._request_seconds()))
-        except Exception as error:  # whatever it is, it is an error of the messages, not of the batch
+        except Exception as error:  # any error concerns the messages, not the batch
             why = self._why(error)
             if _is_of_the_id(error):
                 failures.unknown += 1
@@ -172,7 +172,7 @@ class SchemaRegistry:
         return None
 
     def _keep(self, number: int, schema: WriterSchema) -> None:
-        """Keep a schema. The oldest ones are forgotten if they are too large together: they can be fetched again."""
+        """Keep a schema. If schemas are too large together, forget the oldest: they can be fetched again."""
         self._known[number] = schema
         while len(self._known) > 1 and sum(map(_size, self._known.values())) > _MAX_KNOWN:
             del self._known[next(iter(self._known))]
@@ -180,13 +180,13 @@ class SchemaRegistry:
     def _refuse(self, number: int, why: str, seconds: float) -> None:
         now = time.monotonic()
         if len(self._refused) >= _MAX_REFUSED:
-            # What is left is asked for again if need be; the order is that of the refusals.
+            # Dropped ids are requested again if needed. The order is the order of the refusals.
             kept = [(known, one) for known, one in self._refused.items() if now < one[0]]
             self._refused = dict(kept[1 - _MAX_REFUSED :])
         self._refused[number] = now + seconds, why
 
     def _why(self, error: Exception) -> str:
-        """The text of an error, without credentials. A message may have caused it, and the registry wrote it."""
+        """Return the text of an error without credentials. A message may have caused it, and the registry wrote it."""
         status = getattr(error, "http_status_code", None)
         if isinstance(error, _UnusableError):
             text = str(error)
@@ -200,16 +200,16 @@ class SchemaRegistry:
         return printable(self._hidden(text[: 4 * _MAX_TEXT]), _MAX_TEXT)
 
     def _request_seconds(self) -> float:
-        """How long one request may take, with its retries. The client's timeout is one of each read."""
+        """Return the maximum seconds of a request with its retries. The client's timeout applies to each read."""
         timeout, retries, wait = (_number(self._config.get(name), default) for name, default in _DEFAULTS.items())
         return (timeout + wait / 1000) * (retries + 1) + 1
 
     def _hang_up(self) -> None:
-        """Close the connection on which an answer still arrives, so that the thread that reads it ends."""
+        """Close the connection of a pending answer, so that its reader thread ends."""
         session, self._client = _session(self._client), None
         try:
             session.close()
-        except Exception:  # it is in use, and nobody waits for it
+        except Exception:  # the connection is in use, and nothing waits for it
             return
 
     def _connected(self) -> SchemaRegistryClient:
@@ -225,7 +225,7 @@ class SchemaRegistry:
         return self._client
 
     def _hidden(self, text: str) -> str:
-        """The text without credentials."""
+        """Return the text without credentials."""
         return shown_url(hidden(text, self._secrets))
 
 
@@ -245,22 +245,22 @@ _UNAUTHORIZED, _NOT_FOUND = 401, 404
 
 @dataclass
 class _Failures:
-    """What failed in one call."""
+    """Failures in one call."""
 
     unknown: int = 0
-    """Ids that the registry does not have, or that are not Avro schemas."""
+    """Number of ids that the registry does not have, or that are not Avro schemas."""
     in_a_row: int = 0
-    """Other failures since the last answer."""
+    """Number of other failures since the last answer."""
     seconds: float = 0.0
-    """How long those took."""
+    """Seconds that these failures took."""
 
     def are_many(self, seconds: float) -> bool:
-        """Whether the registry is away, rather than unable to answer for one id."""
+        """Return whether the registry is unreachable, rather than unable to answer for one id."""
         return self.in_a_row >= _MAX_FAILURES or self.seconds > seconds
 
 
 class _UnusableError(Exception):
-    """An answer that is not a schema of Avro."""
+    """Error for an answer that is not an Avro schema."""
 
 
 def _is_of_the_id(error: Exception) -> bool:
@@ -277,7 +277,7 @@ def _is_of_all_ids(error: Exception) -> bool:
 
 
 def _is_a(one: object, *names: str) -> bool:
-    """Whether a class of these names is among its classes: Confluent's client has httpx or httpx2."""
+    """Return whether an object's classes have one of these names: Confluent's client uses httpx or httpx2."""
     return not {kind.__name__ for kind in type(one).__mro__}.isdisjoint(names)
 
 
@@ -290,15 +290,15 @@ def _size(schema: WriterSchema) -> int:
 
 
 def _session(client: Any) -> Any:
-    """The client of HTTP in Confluent's client, which has no setting for what an answer may have."""
+    """Return the HTTP client of Confluent's client, which has no setting for the size of an answer."""
     return getattr(getattr(client, "_rest_client", None), "session", None)
 
 
 def _bounded(client: SchemaRegistryClient) -> SchemaRegistryClient:
-    """The client, for answers of a limited size that are not compressed: a small one could become a very large one.
+    """Limit the size of answers and disable compression: a small answer could expand to a very large one.
 
     Raises:
-        ValueError: It is a version of the client that has no such place.
+        ValueError: This version of the client has no such attribute.
     """
     session = _session(client)
     if not hasattr(session, "event_hooks"):
@@ -312,7 +312,7 @@ def _bound_answer(response: Any) -> None:
     of_httpx: Any = next(one for one in type(response.stream).__mro__ if one.__name__ == "SyncByteStream")
 
     class Bounded(of_httpx):  # type: ignore[misc]
-        """The bytes of an answer, up to the limit."""
+        """Bytes of an answer, up to the limit."""
 
         def __init__(self, stream: Any) -> None:
             self._stream = stream
@@ -337,10 +337,10 @@ _Answer = TypeVar("_Answer")
 
 
 def _within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
-    """What a function returns.
+    """Return the result of a function.
 
     Raises:
-        TimeoutError: It takes longer. The thread in which it runs is left to itself.
+        TimeoutError: The function takes longer. Its thread keeps running.
     """
     answer: Future[_Answer] = Future()
 
@@ -358,13 +358,13 @@ def _within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
 
 
 def _with_references(client: SchemaRegistryClient, number: int, seconds: float) -> WriterSchema:
-    """The schema of an id, and all that it refers to, directly or not. Each request may take so many seconds."""
+    """Return the schema of an id with all direct and indirect references. Each request may take `seconds`."""
     try:
         schema = _within(seconds, lambda: client.get_schema(number))
         texts: dict[tuple[str, int], str] = {}
         _add_references(client, schema, texts, set(), seconds)
     finally:
-        getattr(client, "clear_caches", lambda: None)()  # it would keep all schemas a second time
+        getattr(client, "clear_caches", lambda: None)()  # the client would keep a second copy of all schemas
     return _text(schema), list(texts.values())
 
 
@@ -403,13 +403,13 @@ def _is_json(text: str) -> bool:
         json.loads(text)
     except ValueError:
         return False
-    except RecursionError:  # the native decoder says that it is nested too deeply
+    except RecursionError:  # the native decoder reports the deep nesting
         return True
     return True
 
 
 def _configuration(config: Any) -> dict[str, Any]:
-    """The configuration of the client."""
+    """Return the configuration of the client."""
     if isinstance(config, str) and config.lstrip().startswith("{"):
         try:
             config = parsed_json(config)
@@ -427,7 +427,7 @@ def _configuration(config: Any) -> dict[str, Any]:
 
 
 def shown(config: str | Mapping[str, Any]) -> str:
-    """A configuration without its credentials: the URL, and the names of other settings."""
+    """Return a configuration without its credentials: the URL, and the names of other settings."""
     known = _configuration(config)
     return repr({name: shown_url(str(value)) if name == "url" else "***" for name, value in known.items()})
 
@@ -436,23 +436,23 @@ _REGISTRIES: dict[str, SchemaRegistry] = {}
 
 
 def registry(config: str | Mapping[str, Any]) -> SchemaRegistry:
-    """The registry of this configuration, shared by the decoders of the process.
+    """Return the registry of this configuration. The decoders of a process share it.
 
     Raises:
-        ValueError: There is no URL.
+        ValueError: The URL is missing.
     """
     key = json.dumps(_configuration(config), sort_keys=True, default=repr)
     return _REGISTRIES.setdefault(key, SchemaRegistry(config))
 
 
 def given_schemas(schemas: Mapping[Any, Any]) -> list[tuple[int, str, list[str]]]:
-    """The argument `writer_schemas` in the form of the native decoder.
+    """Return the argument `writer_schemas` in the form of the native decoder.
 
     Args:
-        schemas: `{id: text}`, or `{id: [text, [texts of the schemas that it refers to]]}`. JSON has ids as text.
+        schemas: `{id: text}`, or `{id: [text, [texts of referenced schemas]]}`. JSON has ids as text.
 
     Raises:
-        TypeError: It is not such a mapping.
+        TypeError: The argument is not such a mapping.
         ValueError: An id is not a number.
     """
     if not isinstance(schemas, Mapping):

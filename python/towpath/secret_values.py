@@ -1,4 +1,4 @@
-"""Finds passwords in settings, and hides them in texts that other libraries write."""
+"""Finds passwords in settings, and hides them in texts of other libraries."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NAMED = re.compile(
 )
 _VALUE = r"""(?:\\".*?\\"|"[^"]*"|'[^']*'|(?:[^\s&;,"'\\]|\\(?!["']))+)"""
 _ASSIGNED = re.compile(rf"((?:{_WORDS})\w*=)({_VALUE})", re.IGNORECASE)
-"""As in the URL of a database, and in the text of a login, also within a text of JSON."""
+"""Assignments, such as in a database URL or in the text of a login, also within JSON text."""
 
-# Up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
+# Match up to the last `@` of the URL: a password may contain `@` and `/`, although it should be percent-encoded.
 _USER_INFO = r"//((?:(?!,\s*https?://).)*)@"
 
 
 def secret_values(settings: Any) -> list[str]:
-    """Return what texts must not show, the longest first: also parts of a URL's password, where `@` and `/` divide it.
+    """Return secrets, the longest first, including parts of a URL's password between `@` and `/`.
 
     Args:
-        settings: A mapping of settings, in which there may be others, also as JSON.
+        settings: Mapping of settings. It may contain other mappings, also as JSON.
     """
     found: set[str] = set()
     for name, value in _texts("", settings):
         named = [value] if _NAMED.match(name) else []
-        # What precedes the `@` in other URLs may be a container.
+        # In other URLs the text before `@` may be a container.
         users = [one for one in re.findall(_USER_INFO, value) if ":" in one or value.startswith("http")]
         passwords = [text.partition(":")[2] for text in (*named, *users)]
         parts = [part for text in passwords[len(named) :] for part in re.split(r"[@/:?#,\s]+", text) if len(part) > 2]
@@ -43,7 +43,7 @@ def secret_values(settings: Any) -> list[str]:
 
 
 def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The texts of settings, with their names."""
+    """Yield the texts of settings with their names."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
             value = parsed_json(value)
@@ -61,12 +61,12 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def hidden(text: str, secrets: Iterable[str]) -> str:
-    """Return the text without these secrets, and without what it assigns to a password."""
+    """Return the text without these secrets, and without values that it assigns to a password."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return _ASSIGNED.sub(r"\1***", text)
 
 
 def shown_url(text: str) -> str:
-    """Return a text with URLs, without the credentials in them."""
+    """Return a text without the credentials in its URLs."""
     return re.sub(_USER_INFO, "//***@", text, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""What `_sequence` needs to order changes across batches: Kafka's offsets, or TiDB's commit times in every message."""
+"""The input that `_sequence` needs to order changes across batches: Kafka's offsets, or TiDB's commit times."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OFFSET = "offset"
-"""The input column that orders messages."""
+"""Input column that orders messages."""
 
 _WITH_COMMIT_TIMES = ("ticdc-open", "ticdc-simple")
 
 
 def has_sequence(arguments: Mapping[str, Any]) -> bool:
-    """Whether a decoder with these arguments has the column `_sequence`."""
+    """Return whether a decoder with these arguments has the column `_sequence`."""
     fields = arguments.get("fields")
     return arguments.get("layout") == "upsert" and (fields is None or "_sequence" in fields)
 
 
 def needs_offset(arguments: Mapping[str, Any], dialect: str) -> bool:
-    """Whether changes in several batches have an order only with offsets."""
+    """Return whether changes in several batches have an order only with offsets."""
     return has_sequence(arguments) and dialect not in _WITH_COMMIT_TIMES
 
 
 def unordered(what: str, cure: str) -> ValueError:
-    """The error of an input without offsets, which would be ordered within each batch only."""
+    """Return the error for an input without offsets, which would only have an order within each batch."""
     return ValueError(
         f'{what}: _sequence orders changes by Kafka\'s offset; {cure}, or leave out "_sequence" with fields'
     )
 
 
 def check_ordered(arguments: Mapping[str, Any], messages: pa.Schema) -> None:
-    """Refuse one of several batches without offsets; numbers of other types order nothing.
+    """Refuse one of several batches without offsets. Numbers of other types do not order messages.
 
     Raises:
-        ValueError: A decoder with these arguments has a `_sequence`, which would begin again with each batch.
+        ValueError: A decoder with these arguments has a `_sequence`, which would restart with each batch.
     """
     has_offsets = OFFSET in messages.names and messages.field(OFFSET).type == pa.int64()
     if not has_offsets and needs_offset(arguments, arguments.get("dialect", "auto")):
@@ -47,7 +47,7 @@ def check_ordered(arguments: Mapping[str, Any], messages: pa.Schema) -> None:
 
 
 def numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """Messages with numbers as their offsets, unless they have offsets."""
+    """Number messages by an offset column, unless they have offsets."""
     if OFFSET in batch.schema.names:
         return batch
     return batch.append_column(OFFSET, integers(list(range(first, first + len(batch)))))

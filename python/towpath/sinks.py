@@ -22,17 +22,17 @@ Write = Callable[[pa.RecordBatch], object]
 def sink(path: str, schema: pa.Schema) -> Iterator[Write]:
     """Open a file, or standard output, for batches of one schema.
 
-    A file is renamed to its final name when it is complete, so a file under that name is never truncated.
+    A file gets its final name when it is complete, so a file with this name is never truncated.
 
     Args:
-        path: Ends in .parquet, .arrow or .jsonl; "-" is JSON lines to standard output.
+        path: Ends in .parquet, .arrow or .jsonl. "-" writes JSON lines to standard output.
         schema: The batches' schema.
 
     Yields:
         A function that writes a batch.
 
     Raises:
-        ValueError: The path ends in something else.
+        ValueError: The path has another extension.
     """
     if path == "-":
         yield _json_lines(sys.stdout)
@@ -40,7 +40,7 @@ def sink(path: str, schema: pa.Schema) -> Iterator[Write]:
     suffix = PurePath(path).suffix
     if suffix not in _OPENERS:
         raise ValueError(f"{path}: the output's name must end in one of {', '.join(_OPENERS)}")
-    # A folder of its own: a file or a link beside the output may have any name.
+    # Use a separate folder: a file or a link next to the output may have any name.
     with TemporaryDirectory(prefix=".towpath-", dir=PurePath(path).parent) as folder:
         unfinished = Path(folder, "unfinished")
         with _OPENERS[suffix](unfinished, schema) as write:
@@ -82,7 +82,7 @@ def _json_lines(file: TextIO) -> Write:
 
 
 def plain(cell: Any, kind: pa.DataType) -> Any:
-    """A cell as JSON can represent it without loss: anything but text, numbers and booleans becomes text."""
+    """Return a cell as JSON can represent it without loss: all but text, numbers and booleans become text."""
     if cell is None or isinstance(cell, str | bool | int | float):
         return cell
     if isinstance(cell, bytes):
@@ -99,7 +99,7 @@ def plain(cell: Any, kind: pa.DataType) -> Any:
 
 
 def _time(span: timedelta) -> str:
-    """A TIME as MySQL prints it: `-838:59:59`, with microseconds if they are not zero."""
+    """Return a TIME in MySQL's format: `-838:59:59`, with microseconds if they are not zero."""
     seconds, micros = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
     fraction = f".{micros:06}" if micros else ""
     return f"{'-' * (span < timedelta(0))}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"

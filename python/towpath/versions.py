@@ -1,4 +1,4 @@
-"""Versions that work together: what the tests of this version ran with."""
+"""Version combinations with which this version was tested."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Versions:
-    """One combination. A text with several versions has commas between them."""
+    """One combination. Several versions in a text are separated by commas."""
 
     spark: str
     python: str
-    """Versions that Spark and its packages run on."""
+    """Python versions on which Spark and its packages run."""
     java: str
     pandas: str
     pyarrow: str
     delta: str
-    """Version of Delta, or "-": no Delta was tested with this Spark."""
+    """Version of Delta, or "-" if no Delta was tested with this Spark."""
     iceberg: str
     """Version of Iceberg, or "-"."""
     kafka: str
@@ -25,7 +25,7 @@ class Versions:
 
     @property
     def jars(self) -> dict[str, str]:
-        """Maven's coordinates of what was tested, for `spark.jars.packages`: "delta", "iceberg" and "kafka"."""
+        """Return the tested jars as Maven coordinates for `spark.jars.packages`: "delta", "iceberg" and "kafka"."""
         minor = ".".join(self.spark.split(".")[:2])
         of_delta = "_2.13" if minor == "4.0" else f"_{minor}_2.13"
         artifacts = {
@@ -42,10 +42,10 @@ TESTED = (
     Versions("4.1.4", "3.10 to 3.13", "17, 21", "2.3.3", "25.0.1, 26.0.1", "4.4.0", "1.12.0", "-", "make matrix"),
     Versions("4.3.0", "3.11 to 3.13", "17, 21", "2.3.3", "26.0.1", "-", "-", "-", "make matrix"),
 )
-"""In order of their versions of Spark."""
+"""Tested combinations, ordered by their versions of Spark."""
 
 
 def combination_with(spark: str) -> Versions | None:
-    """The combination of this Spark's minor version (4.0.1 is like 4.0.0), or None."""
+    """Return the combination with this Spark's minor version (4.0.1 is like 4.0.0), or None."""
     minor = spark.split(".")[:2]
     return next((one for one in TESTED if one.spark.split(".")[:2] == minor), None)

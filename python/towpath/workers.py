@@ -1,4 +1,4 @@
-"""Avoids what Spark's Python workers do in every task, and what takes longer than a small task itself."""
+"""Avoids work of Spark's Python workers in every task that takes longer than a small task itself."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def begin_task() -> None:
-    """What a function that Spark calls in a worker begins with."""
+    """Prepare a task. Functions that Spark calls on a worker begin with this call."""
     drop_spark_importers()
     if next(_tasks) == 1 and _is_forked_by_spark():
-        # The process collects garbage after each task, for which it visits all objects of all modules: 20 ms. They
-        # were loaded in the first task, whose garbage has been collected, and are not visited from now on.
+        # The process collects garbage after each task and visits all objects of all modules, which takes 20 ms. The
+        # first task has loaded these objects and collected its garbage, so later collections can skip them.
         gc.freeze()
 
 
 @dataclass(frozen=True)
 class EachBatch:
-    """Reads each record batch by itself; a function for `mapInArrow`."""
+    """Function for `mapInArrow` that reads each record batch by itself."""
 
     read: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `DataFrame.mapInArrow` calls on a worker."""
+        """Read batches on a worker: `DataFrame.mapInArrow` calls this."""
         begin_task()
         for batch in batches:
             yield from self.read(batch)
@@ -42,17 +42,17 @@ _tasks = count()
 
 
 def _is_forked_by_spark() -> bool:
-    """Whether this is a process that `pyspark.daemon` has forked."""
+    """Return whether `pyspark.daemon` forked this process."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name == "pyspark.daemon"
 
 
 def drop_spark_importers() -> None:
-    """Drop the cached importers of Spark's own archives. Python creates them again, from its cache, when needed.
+    """Drop the cached importers of Spark's own archives. Python creates them again from its cache when needed.
 
     A worker of Spark 3.5 and 4.0 calls `importlib.invalidate_caches()` at the start of each task. Before Python 3.12
-    every importer of a zip file, one per package in it, then rereads the whole directory of its file: `pyspark.zip` has
-    1,600 entries and some 14 imported packages, the jar of Spark's core has 9,000 entries. These files do not change
+    every importer of a zip file, one per package in it, then rereads the file's whole directory: `pyspark.zip` has
+    1,600 entries and about 14 imported packages, the jar of Spark's core has 9,000 entries. These files do not change
     while a worker lives. Importers of other archives are kept: files passed with `--py-files` may change.
     """
     if sys.version_info < (3, 12):
@@ -65,5 +65,5 @@ def _is_spark_archive(name: str) -> bool:
     return name == "pyspark.zip" or _SPARK_ARCHIVE.fullmatch(name) is not None
 
 
-# Spark adds the jar of its core to the workers' `sys.path` too.
+# Spark also adds the jar of its core to the workers' `sys.path`.
 _SPARK_ARCHIVE = re.compile(r"py4j-[\d.]+-src\.zip|spark-core_[\d.]+-.+\.jar")

@@ -1,4 +1,4 @@
-"""The command `towpath`: inspects and converts captures of change messages, without Spark. One file for each verb."""
+"""The command `towpath`: inspects and converts captured change messages without Spark. Each verb has its own module."""
 
 from towpath.cli.command import main, parser
 

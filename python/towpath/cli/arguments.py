@@ -1,4 +1,4 @@
-"""Arguments that several verbs have, and what they mean."""
+"""Arguments that several verbs share, and their conversion."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from towpath.foreign_json import parsed_json
 
 
 def add_argument(verb: argparse.ArgumentParser, name: str, **settings: Any) -> argparse.Action:
-    """A flag for an argument of `Decoder`, with the same name and default."""
+    """Add a flag for an argument of `Decoder`, with the same name and default."""
     return verb.add_argument(f"--{name}", default=PARAMETERS[name].default, **settings)
 
 
 def add_input(verb: argparse.ArgumentParser) -> None:
-    """The files or topics to read."""
+    """Add arguments for the files or topics to read."""
     verb.add_argument(
         "files",
         nargs="*",
@@ -42,17 +42,17 @@ def add_input(verb: argparse.ArgumentParser) -> None:
 
 
 def add_filters(verb: argparse.ArgumentParser) -> None:
-    """The files to read, and which messages of them."""
+    """Add arguments for the files to read and the filters of their messages."""
     add_input(verb)
     dialect = add_argument(verb, "dialect", help="the message format (default: %(default)s)")
-    # Not `choices`: an unknown name is refused by the decoder, which knows aliases and names the nearest.
+    # Do not use `choices`: the decoder refuses unknown names. It knows aliases, and suggests the nearest name.
     setattr(dialect, "completer", _dialects)  # noqa: B010  # what argcomplete reads
     add_argument(verb, "database", metavar="REGEX", help="only databases whose whole name matches")
     add_argument(verb, "table", metavar="REGEX", help="only tables whose whole name matches")
 
 
 def add_decoder(verb: argparse.ArgumentParser) -> None:
-    """The arguments of a decoder."""
+    """Add the arguments of a decoder."""
     add_filters(verb)
     add_argument(
         verb, "schema", metavar="DDL", help="the table's columns: 'id bigint, total decimal(10,2)', or @FILE with them"
@@ -65,30 +65,30 @@ def add_decoder(verb: argparse.ArgumentParser) -> None:
 
 
 def add_layout(verb: argparse.ArgumentParser) -> None:
-    """The arguments that determine the rows."""
+    """Add the arguments that determine the rows."""
     add_argument(verb, "layout", choices=_towpath.LAYOUTS)
     add_argument(verb, "fields", type=lambda text: text.split(","), metavar="A,B", help="envelope columns to write")
     add_argument(verb, "mode", choices=_towpath.MODES)
 
 
 def add_output(verb: argparse.ArgumentParser, default: str, what: str) -> None:
-    """The file to write."""
+    """Add the argument for the file to write."""
     verb.add_argument("-o", "--output", default=default, metavar="FILE", help=what)
     verb.add_argument("--force", action="store_true", help="overwrite the output if it exists")
 
 
 def add_json(verb: argparse.ArgumentParser, what: str = "print JSON") -> None:
-    """A flag for output that programs read."""
+    """Add a flag for machine-readable output."""
     verb.add_argument("--json", action="store_true", help=what)
 
 
 def add_set(verb: argparse.ArgumentParser, help: str) -> None:
-    """Other arguments, by their names."""
+    """Add an argument that sets other arguments by name."""
     verb.add_argument("--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help=help)
 
 
 def _dialects(**_: Any) -> list[str]:
-    """The values of `--dialect`, for the shell."""
+    """Return the values of `--dialect` for shell completion."""
     return ["auto", *(dialect["name"] for dialect in _towpath.dialects())]
 
 
@@ -100,7 +100,7 @@ def _client_setting(text: str) -> tuple[str, str]:
 
 
 def _secret(value: str) -> str:
-    """A value, or that in the file after an `@`: other users can read the arguments of a process. `@@` is one `@`."""
+    """Return a value, or read it from the file after `@`, since other users can see arguments. `@@` stands for `@`."""
     if not value.startswith("@"):
         return value
     if value.startswith("@@"):
@@ -119,7 +119,7 @@ def _time(text: str) -> datetime:
 
 
 def count(text: str) -> int:
-    """How many messages or rows.
+    """Parse a number of messages or rows.
 
     Raises:
         argparse.ArgumentTypeError: The text is not such a number.
@@ -138,7 +138,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Input:
-    """The messages of the named files or topics; live ones of standard input as soon as they arrive."""
+    """Return the messages of the named files or topics. Live messages of standard input are passed on immediately."""
     if bool(parsed.files) == bool(parsed.kafka):
         raise ValueError("name either files to read, or a broker and topics: --kafka localhost:9092 --topic orders")
     if bool(parsed.kafka) != bool(parsed.topic):
@@ -151,7 +151,7 @@ def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Input:
 
 
 def decoder_arguments(parsed: argparse.Namespace, **fixed: Any) -> dict[str, Any]:
-    """The arguments of the decoder that the command line describes."""
+    """Return the decoder arguments from the command line."""
     flags = {name: value for name, value in vars(parsed).items() if name in PARAMETERS}
     arguments = {"key": "key", **flags, **fixed, **dict(parsed.set)}
     schema = arguments.get("schema")

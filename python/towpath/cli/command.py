@@ -27,20 +27,20 @@ VERBS = {
     "replicate": replicate,
     "doctor": doctor,
 }
-"""A module for each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
+"""Module of each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: The arguments after the command's name; by default those of the process.
+        arguments: Arguments after the command's name. Defaults to the arguments of the process.
 
     Returns:
         The exit status.
     """
     declared = parser()
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks, not the user
+    if "_ARGCOMPLETE" in os.environ:  # the shell calls this for completion
         import argcomplete
 
         argcomplete.autocomplete(declared)
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = VERBS[parsed.verb].run(parsed)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
+    except BrokenPipeError:  # the reader, for example `head`, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
     except KeyboardInterrupt:
@@ -62,12 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error), DECODE_ERRORS)
     except (OSError, ValueError, TypeError, ImportError) as error:
         return _failed(str(error), FAILURE)
-    except Exception as error:  # a user gets one line whatever happens
+    except Exception as error:  # show one line for any error
         return _failed(f"{type(error).__name__}: {error}", FAILURE)
 
 
 def _write_utf8() -> None:
-    """JSON is UTF-8 in any locale."""
+    """Write UTF-8 in any locale, as JSON requires."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
 
@@ -78,21 +78,21 @@ def _failed(what: str, status: int) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong argument in one line."""
+    """Parser that reports a wrong argument in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(FAILURE, f"{self.prog}: {message}; {self.prog} --help lists the arguments\n")
 
 
 def _refuse(unknown: Sequence[str], verb: argparse.ArgumentParser) -> NoReturn:
-    """End with an error about arguments that a verb does not have. The parser of all verbs does not know its flags."""
+    """Exit with an error about arguments that a verb does not have. The parser of all verbs does not know its flags."""
     flags = [flag for action in verb._actions for flag in action.option_strings]
     first = next((one for one in unknown if one.startswith("-")), unknown[0]).partition("=")[0]
     verb.error(f"unrecognized arguments: {' '.join(unknown)}; {did_you_mean(first, flags)}".rstrip("; "))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line. `verb` of the parsed arguments is a name in `VERBS`."""
+    """Return the parser of the command line. `verb` of the parsed arguments is a name in `VERBS`."""
     command = _Parser("towpath", description="Inspect and convert captures of change messages.", epilog=EPILOG)
     command.add_argument("--version", action="version", version=f"towpath {_towpath.__version__}")
     verbs = command.add_subparsers(required=True, metavar="VERB", dest="verb")

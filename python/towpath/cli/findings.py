@@ -1,4 +1,4 @@
-"""What a user has to know about decoded messages: counts, samples of errors, names that match nothing."""
+"""Findings about decoded messages for the user: counts, samples of errors, names that match nothing."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
     from towpath.decoder import Metrics
 
 SAMPLE = 10_000
-"""The first messages, in which tables and dialects are looked for when something is wrong."""
+"""Number of first messages that are searched for tables and dialects after a problem."""
 EXAMPLES = 3
-"""How many errors are shown."""
+"""Number of errors that are shown."""
 _SHOWN = 200  # characters of a message
 
 
 class Findings:
-    """Decodes messages and remembers what explains the counts.
+    """Decoder that collects explanations for its counts.
 
     Args:
-        arguments: The arguments of the decoder.
-        most: How many errors are remembered.
+        arguments: Arguments of the decoder.
+        most: Maximum number of errors to keep.
     """
 
     def __init__(self, arguments: dict[str, Any], most: int = EXAMPLES) -> None:
         self.decoder: Decoder = Decoder(**arguments)
         self.examples: list[str] = []
-        """Where the first errors are, and what they are."""
+        """Places and texts of the first errors."""
         self._arguments, self._most = arguments, most
         self._sample: list[Messages] = []
         self.has_matched: bool = False
-        """Whether the filter let a row through."""
+        """Whether a row has passed the filter."""
 
     def decode(self, inputs: Iterable[Messages]) -> Iterator[pa.RecordBatch]:
-        """The rows.
+        """Yield the rows.
 
         Raises:
-            DecodeError: In mode FAILFAST; its text says where the message is.
+            DecodeError: A message is malformed, in mode FAILFAST. The text names its place.
         """
         first, is_ordered = 0, "_sequence" in self.decoder.schema.names
         for messages in inputs:
@@ -71,7 +71,7 @@ class Findings:
         return sum(self.decoder.metrics["errors"].values())
 
     def _errors_of(self, messages: Messages) -> list[str]:
-        """The errors of a batch, decoded again so that they are in the rows, whatever rows were asked for."""
+        """Return the errors of a batch. It is decoded again with an error column, whatever the requested rows."""
         number = pa.array(range(len(messages.batch)), pa.int64())
         explaining = {"layout": "change", "mode": "PERMISSIVE", "row_column": None}
         fields = ["error", "_corrupt_record", *(["before", "after"] if self._arguments.get("schema") else [])]
@@ -84,7 +84,7 @@ class Findings:
         ]
 
     def finish(self, inputs: Input, *, as_json: bool = False) -> int:
-        """Print the counts and warnings to standard error, where they do not mix with rows.
+        """Print the counts and warnings to standard error, apart from the rows.
 
         Returns:
             The exit status.
@@ -99,27 +99,27 @@ class Findings:
         return self.status(inputs)
 
     def found(self) -> dict[str, Any]:
-        """The counts, with the examples of errors and the warnings, as `--json` prints them."""
+        """Return counts, examples of errors, and warnings in the form of `--json`."""
         return {**self.decoder.metrics, "examples": self.examples, "warnings": self.warnings()}
 
     def warnings(self) -> list[str]:
-        """What is probably a mistake of the user."""
+        """Return warnings about probable mistakes of the user."""
         metrics = self.decoder.metrics
         tables = self._tables_seen() if self.is_unmatched() else []
         return [*_absent(metrics), *self._other_dialect(metrics), *tables]
 
     def status(self, inputs: Input) -> int:
-        """The exit status."""
+        """Return the exit status."""
         if inputs.interrupted:
             return INTERRUPTED
         return DECODE_ERRORS if self._errors() or self.is_unmatched() else SUCCESS
 
     def is_unmatched(self) -> bool:
-        """Whether there are changes, and the filter let none through."""
+        """Whether there are changes, but none passed the filter."""
         return self.decoder.metrics["filtered"] > 0 and not self.has_matched
 
     def _other_dialect(self, metrics: Metrics) -> Iterator[str]:
-        """What the messages look like, if they are not of the dialect that was named."""
+        """Yield the dialect that the messages resemble, if they are not of the named dialect."""
         named = self._arguments["dialect"]
         if named == "auto" or not metrics["errors"].keys() & {"syntax", "encoding", "envelope"}:
             return
@@ -130,7 +130,7 @@ class Findings:
             yield f"--dialect is {named}, but of the first {len(values)} messages {_counted(seen)}"
 
     def _tables_seen(self) -> Iterator[str]:
-        """Which tables there are, if the filter let none through."""
+        """Yield the tables in the messages, if no change passed the filter."""
         open_filter = {"database": None, "table": None, "schema": None, "layout": "change", "mode": "PERMISSIVE"}
         fields = {"fields": ["database", "table"], "keep": (), "row_column": None}
         decoder = Decoder(**_without_columns(self._arguments) | open_filter | fields)
@@ -143,13 +143,13 @@ class Findings:
 
 
 def unmatched(database: str | None, table: str | None, tables: Counter[str], count: int) -> str:
-    """What a user reads if no message is of these databases and tables.
+    """Return the text for a user if no message is of these databases and tables.
 
     Args:
         database: The argument `--database`.
         table: The argument `--table`.
-        tables: The names of tables in messages, with their databases, and how many messages each has.
-        count: How many messages were looked at.
+        tables: Names of tables in messages with their databases, and their numbers of messages.
+        count: Number of searched messages.
     """
     asked = [f"--{name} {value!r}" for name, value in (("database", database), ("table", table)) if value]
     found = f"no message matches {' and '.join(asked)}; tables in the first {count} messages: {_counted(tables)}"
@@ -160,7 +160,7 @@ def unmatched(database: str | None, table: str | None, tables: Counter[str], cou
 
 
 def _without_columns(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without those about the columns of one table."""
+    """Return the arguments without those for the columns of one table."""
     return {name: value for name, value in arguments.items() if name not in ("labels", "column_types", "missing")}
 
 
@@ -171,7 +171,7 @@ def _counted(counts: Counter[str], most: int = 20) -> str:
 
 
 def _has_table(rows: pa.RecordBatch) -> bool:
-    """Whether a row is a change of a table; messages that name none pass every filter."""
+    """Return whether a row is a change of a table. Messages that name no table pass every filter."""
     names = rows.schema.names
     for name in ("table", "_table"):
         if name in names:

@@ -1,4 +1,4 @@
-"""The messages that a verb reads: files of every framing, and standard input."""
+"""Messages that a verb reads: files of every framing, and standard input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARQUET = "parquet"
 FRAMINGS = (*files.FRAMINGS, *kafka_tools.FRAMINGS, PARQUET)
 
 _SNIFFED = 64
-"""How many bytes tell what a file is."""
+"""Number of first bytes that determine the type of a file."""
 
 _PARQUET_MAGIC = b"PAR1"
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -41,10 +41,10 @@ _UNREAD = {
     b"\x00{": ("UTF-16", "iconv -f UTF-16BE -t UTF-8"),
     b"\x00[": ("UTF-16", "iconv -f UTF-16BE -t UTF-8"),
 }
-"""What is not read, by its first bytes, and the command that makes lines of it."""
+"""Formats that cannot be read, by their first bytes, with a command that converts them to lines."""
 
 _UNREAD_SUFFIXES = {".br": ("Brotli", "brotli -dc"), ".lzma": ("LZMA", "xz -dc"), ".Z": ("compress", "uncompress -c")}
-"""The same by the extension, where the first bytes do not tell."""
+"""Formats that cannot be read, by extension, if the first bytes do not tell."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +52,34 @@ class Messages:
     """Consecutive messages of a file."""
 
     name: str
-    """The file."""
+    """Name of the file."""
     first: int
     """Number of the first message in its file, from 1."""
     batch: pa.RecordBatch
-    """Columns `key`, `value`, and what the framing has: `_offset`, `topic`, `partition`, `offset`, `timestamp`."""
+    """Columns `key`, `value`, and the framing's columns: `_offset`, `topic`, `partition`, `offset`, `timestamp`."""
 
     def place(self, row: int) -> str:
-        """Where a message is: `topic.jsonl: message 3 at byte 245`, with Kafka's coordinates if they are known."""
+        """Return the place of a message: `topic.jsonl: message 3 at byte 245`, with Kafka's coordinates if known."""
         at = f" at byte {self.batch['_offset'][row].as_py()}" if "_offset" in self.batch.schema.names else ""
         return f"{self.name}: " + ", ".join([f"message {self.first + row}{at}", *coordinates(self.batch, row)])
 
 
 class Input(Protocol):
-    """What a verb reads."""
+    """Input of a verb."""
 
     @property
     def paths(self) -> Sequence[str]:
-        """The local files."""
+        """Local files."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether an interrupt has ended it."""
+        """Whether an interrupt has ended the input."""
 
     def __iter__(self) -> Iterator[Messages]: ...
 
 
 def limited(found: Iterable[Messages], limit: int | None) -> Iterator[Messages]:
-    """At most so many messages."""
+    """Yield at most `limit` messages."""
     left = limit
     for messages in found:
         if left is not None and len(messages.batch) >= left:
@@ -90,21 +90,21 @@ def limited(found: Iterable[Messages], limit: int | None) -> Iterator[Messages]:
 
 
 class Inputs:
-    """The messages of some files, one file after the other. A terminal shows a progress bar."""
+    """Messages of files, one file after the other. A terminal shows a progress bar."""
 
     def __init__(self, places: Sequence[str], framing: str | None, limit: int | None = None, *, live: bool = False):
         """Find the files.
 
         Args:
-            places: Files, folders and patterns; "-" is standard input. Pipes are read as they are.
-            framing: One of `FRAMINGS`; None: by each file's extension, else by its first bytes, and `lines` for pipes.
-                Lines of `kcat -J` are recognised.
-            limit: The most messages to read.
-            live: Whether messages of standard input are handed over as they arrive, in small batches.
+            places: Files, folders and patterns. "-" is standard input. Pipes are read as they are.
+            framing: One of `FRAMINGS`. Defaults to the framing by each file's extension, or else by its first bytes,
+                and to `lines` for pipes. Lines of `kcat -J` are recognised.
+            limit: Maximum number of messages to read.
+            live: Whether to pass on messages of standard input as they arrive, in small batches.
 
         Raises:
             FileNotFoundError: No file matches a place.
-            ValueError: Nothing tells the framing of a file; or the framing cannot be read here.
+            ValueError: The framing of a file is unknown, or it cannot be read here.
         """
         self._framing, self._limit, self._live = framing, limit, live
         self._found = [_pipe(place) or _find(place, framing) for place in places]
@@ -116,7 +116,7 @@ class Inputs:
 
     @property
     def paths(self) -> list[str]:
-        """The local files."""
+        """Local files."""
         found = [file for several in self._found if isinstance(several, list) for file in several]
         return [file.path for file in found if isinstance(file.filesystem, LocalFileSystem)]
 
@@ -159,12 +159,12 @@ class Inputs:
 
 
 def _pipe(place: str) -> StandardInput | None:
-    """Standard input, or what a shell has put in place of `<(...)`."""
+    """Return standard input, or the pipe that a shell puts in place of `<(...)`."""
     if place == "-":
         return StandardInput()
     try:
         mode = os.stat(place).st_mode
-    except (OSError, ValueError):  # what is not a local path is looked for elsewhere
+    except (OSError, ValueError):  # not a local path
         return None
     return StandardInput(place) if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) else None
 
@@ -185,7 +185,7 @@ def _find(place: str, framing: str | None) -> list[files.File]:
 
 
 def _check_is_read(name: str, start: bytes) -> None:
-    """Reject lines that are compressed or encoded in a way that is not read."""
+    """Reject lines in an unsupported compression or encoding."""
     unread = _UNREAD_SUFFIXES.get(PurePath(name).suffix)
     if what := next((what for magic, what in _UNREAD.items() if start.startswith(magic)), unread):
         kind, command = what
@@ -195,7 +195,7 @@ def _check_is_read(name: str, start: bytes) -> None:
 
 
 def _framing(file: files.File, folder: str | None) -> str:
-    """The framing by the extension; of any other by the first bytes: JSON messages are lines."""
+    """Return the framing by the extension, or else by the first bytes: JSON messages are lines."""
     if PurePath(file.path).suffix == ".parquet":
         return PARQUET
     if PurePath(file.path).suffix in _UNREAD_SUFFIXES:
@@ -214,7 +214,7 @@ def _framing(file: files.File, folder: str | None) -> str:
 
 
 def _start(file: files.File) -> bytes:
-    """The first bytes of a file, decompressed if its compression is known."""
+    """Return the first bytes of a file, decompressed if its compression is known."""
     with file.filesystem.open_input_stream(file.path, compression=None) as opened:
         if file.compression == "none":
             return bytes(opened.read(_SNIFFED))
@@ -223,7 +223,7 @@ def _start(file: files.File) -> bytes:
 
 
 def _compression(start: bytes) -> str:
-    """The compression by its magic bytes, with which no message and no length of one begins."""
+    """Return the compression by its magic bytes. Neither a message nor its length begins with them."""
     return next((name for magic, name in _MAGIC.items() if start.startswith(magic)), "none")
 
 
@@ -244,7 +244,7 @@ def _parquet_batches(file: files.File) -> Iterator[pa.RecordBatch]:
 
 
 def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch], *, is_given: bool) -> Iterator[Messages]:
-    """The messages with their numbers, and always with a column `key`. The first line tells if `kcat -J` wrote it."""
+    """Number the messages, and add a missing column `key`. The first line shows whether `kcat -J` wrote it."""
     first = 1
     for batch in batches:
         if first == 1 and framing == "lines" and not is_given and kafka_tools.is_kcat_json(batch["value"][0].as_py()):
@@ -262,7 +262,7 @@ def _numbered(name: str, framing: str, batches: Iterator[pa.RecordBatch], *, is_
 
 @contextmanager
 def _progress_bar(file: files.File) -> Iterator[Callable[[pa.RecordBatch], object]]:
-    """A function that advances the bar, if tqdm is installed: by bytes, or by messages if the file is compressed."""
+    """Yield a function that advances the bar, if tqdm is installed: by bytes, or by messages of a compressed file."""
     try:
         from tqdm import tqdm
     except ImportError:
@@ -272,5 +272,5 @@ def _progress_bar(file: files.File) -> Iterator[Callable[[pa.RecordBatch], objec
     total, unit = (file.size, "B") if plain else (None, " messages")
     name = PurePath(file.path).name
     with tqdm(desc=name, total=total, unit=unit, unit_scale=True, disable=None, leave=False) as bar:
-        # In a plain file, to the offset of the batch's last message.
+        # In an uncompressed file, advance to the offset of the batch's last message.
         yield lambda batch: bar.update(batch["_offset"][-1].as_py() - bar.n if plain else len(batch))

@@ -1,4 +1,4 @@
-"""What Kafka's command line tools print: one record per line, with its key and its place in the topic."""
+"""Output of Kafka's command line tools: one record per line, with its key and its place in the topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.foreign_json import parsed_json
 
 KCAT_JSON = "kcat-json"
 FRAMINGS = (KCAT_JSON, "print-key")
-"""`kcat -J`, and kafka-console-consumer with print.key=true."""
+"""Framings of `kcat -J`, and of kafka-console-consumer with print.key=true."""
 
 _COLUMNS = {
     "key": pa.binary(),
@@ -26,23 +26,23 @@ Record = dict[str, Any]
 
 
 def cut_as(framing: str) -> str:
-    """The framing of `towpath.files` that cuts what a tool prints."""
+    """Return the framing of `towpath.files` that splits a tool's output."""
     return "lines" if framing in FRAMINGS else framing
 
 
 def records(framing: str, lines: pa.RecordBatch, place: Callable[[int], str]) -> pa.RecordBatch:
-    """The records of the lines that a tool printed.
+    """Return the records of the lines that a tool printed.
 
     Args:
         framing: One of `FRAMINGS`.
         lines: Lines in a column `value`.
-        place: Names the place of a line, for errors.
+        place: Function that names the place of a line, for errors.
 
     Returns:
         The lines' other columns, `key`, `value`, and Kafka's columns that the tool printed.
 
     Raises:
-        ValueError: A line is not what the tool prints.
+        ValueError: A line does not have the tool's format.
     """
     read = {"kcat-json": _kcat_record, "print-key": _console_record}[framing]
     found: list[Record] = []
@@ -60,11 +60,11 @@ def records(framing: str, lines: pa.RecordBatch, place: Callable[[int], str]) ->
 
 _OF_KCAT = frozenset(["topic", "partition", "offset", "payload"])
 _OF_DEBEZIUM = frozenset(["schema", "op", "source"])
-"""Members that Debezium writes beside a payload."""
+"""Members that Debezium writes next to a payload."""
 
 
 def is_kcat_json(line: bytes) -> bool:
-    """Whether a line is a record of `kcat -J`: no message has these members beside each other."""
+    """Return whether a line is a record of `kcat -J`. No message has these members together."""
     if not line.lstrip().startswith(b"{"):
         return False
     try:
@@ -76,7 +76,7 @@ def is_kcat_json(line: bytes) -> bool:
 
 
 def _kcat_record(line: bytes) -> Record:
-    """A record of `kcat -J`: {"topic":..,"partition":..,"offset":..,"ts":..,"key":..,"payload":..}."""
+    """Parse a record of `kcat -J`: {"topic":..,"partition":..,"offset":..,"ts":..,"key":..,"payload":..}."""
     record = parsed_json(line)
     if not isinstance(record, dict) or "payload" not in record:
         raise ValueError('expected a record of kcat -J, a JSON object with a "payload"')
@@ -97,9 +97,9 @@ _PRINTED = re.compile(
 
 
 def _console_record(line: bytes) -> Record:
-    """A record of the console consumer. It prints the word null for a null key and for a null value."""
+    """Parse a record of the console consumer. It prints the word null for a null key and for a null value."""
     printed = _PRINTED.match(line)
-    assert printed  # every part is optional
+    assert printed  # every part of the pattern is optional
     key, tab, value = line[printed.end() :].partition(b"\t")
     if not tab:
         raise ValueError("expected a key, a tab and a value: run the consumer with --property print.key=true")

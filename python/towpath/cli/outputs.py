@@ -1,4 +1,4 @@
-"""Checks that an output overwrites nothing that it should not."""
+"""Checks that an output does not overwrite other files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 
 def check_output(output: str, sources: Iterable[str], force: bool) -> None:
-    """Raise if writing a file would destroy something.
+    """Raise if writing a file would destroy data.
 
     Args:
-        output: The file to write; "-" is standard output.
-        sources: The local files that are read.
-        force: Whether a file that exists may be overwritten.
+        output: File to write. "-" is standard output.
+        sources: Local files that are read.
+        force: Whether an existing file may be overwritten.
 
     Raises:
-        ValueError: The output is one of the files that are read, whatever `force` is; or it is a folder.
+        ValueError: The output is one of the files that are read, regardless of `force`, or it is a folder.
         FileNotFoundError: Its folder does not exist.
         FileExistsError: The output exists.
     """

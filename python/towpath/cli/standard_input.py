@@ -1,4 +1,4 @@
-"""Messages from standard input or another pipe, as they arrive."""
+"""Reads messages from standard input or another pipe as they arrive."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NO_LIMIT = (1 << 63) - 1
 
 
 class StandardInput:
-    """Standard input, read in pieces, whose end is also an interrupt (Ctrl-C): what has arrived is decoded.
+    """Standard input, read in pieces. An interrupt (Ctrl-C) also ends it, and the received messages are decoded.
 
-    `select` cannot wait for a pipe on Windows, so an interrupt ends the command at once there.
+    On Windows `select` cannot wait for a pipe, so an interrupt ends the command at once.
     """
 
     def __init__(self, path: str | None = None) -> None:
@@ -42,7 +42,7 @@ class StandardInput:
         self._former_writer = -1
 
     def __enter__(self) -> StandardInput:
-        # Signals can only be handled in the main thread.
+        # Only the main thread can handle signals.
         if os.name == "posix" and threading.current_thread() is threading.main_thread():
             self._former_handler = signal.signal(signal.SIGINT, self._interrupt)
             self._signals, writer = os.pipe()
@@ -63,36 +63,36 @@ class StandardInput:
             self._signals = None
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        # What is being decoded is finished first, unless the user insists.
+        # Finish decoding first, unless the user interrupts again.
         if self._insists:
             raise KeyboardInterrupt
         self.interrupted = self._insists = True
 
     def read(self, size: int) -> bytes:
-        """What has arrived, at most `size` bytes; empty at the end."""
+        """Return received bytes, at most `size`. Return no bytes at the end."""
         descriptor = sys.stdin.fileno() if self._opened is None else self._opened
         if self._signals is not None:
-            # A signal also makes a descriptor readable: whenever it comes, this does not wait for input.
+            # A signal also makes a descriptor readable, so this call stops waiting for input at any time.
             ready, _, _ = select.select([descriptor, self._signals], [], [])
             if self._signals in ready:
                 self.interrupted = True
         return b"" if self.interrupted else os.read(descriptor, size)
 
     def batches(self, framing: str, live: bool, compression_of: Callable[[bytes], str]) -> Iterator[pa.RecordBatch]:
-        """The messages of standard input.
+        """Yield the messages of standard input.
 
         Args:
             framing: One of `towpath.files.FRAMINGS`.
-            live: Whether a batch is what has arrived, rather than some megabytes.
+            live: Whether a batch holds the bytes received so far instead of some megabytes.
             compression_of: Returns the compression by the first bytes.
 
         Yields:
-            Batches with `key` (if the framing has keys), `value` and `_offset`. After an interrupt an incomplete
-            message at the end is left out.
+            Batches with `key` (if the framing has keys), `value` and `_offset`. After an interrupt, an incomplete
+            message at the end is dropped.
 
         Raises:
             ValueError: The input is corrupt: it ends within a message, or a length exceeds the limit.
-            OSError: It cannot be decompressed.
+            OSError: The input cannot be decompressed.
         """
         with self:
             blocks = self._blocks(live, compression_of)
@@ -109,7 +109,7 @@ class StandardInput:
                     continue
                 data = b"".join(pending)
                 batch, used = self._cut(data, framing, position, ended)
-                # A message longer than a block is looked for again when twice as much has arrived.
+                # For a message longer than a block, search again when twice as many bytes have arrived.
                 enough = BLOCK_BYTES if used else 2 * max(size, BLOCK_BYTES)
                 pending, position = [data[used:]], position + used
                 if len(batch):
@@ -138,7 +138,7 @@ class StandardInput:
             try:
                 found: bytes = stream.read(size)
             except OSError as error:
-                if self.interrupted:  # the end of a compressed stream is missing then
+                if self.interrupted:  # the end of a compressed stream is then missing
                     return b""
                 raise OSError(f"{self.name}: {error}") from error
             return found
@@ -147,7 +147,7 @@ class StandardInput:
 
 
 def _filled(read: Callable[[int], bytes], size: int) -> bytes:
-    """As many bytes as asked for, fewer at the end."""
+    """Read as many bytes as requested, or fewer at the end."""
     parts: list[bytes] = []
     while size > 0 and (part := read(size)):
         parts.append(part)
@@ -156,17 +156,17 @@ def _filled(read: Callable[[int], bytes], size: int) -> bytes:
 
 
 class _Concatenated(io.RawIOBase):
-    """Some bytes, and what can be read after them."""
+    """Stream of some bytes, followed by a readable source."""
 
     def __init__(self, start: bytes, read: Callable[[int], bytes]) -> None:
         self._start, self._read = start, read
 
     def readable(self) -> bool:
-        """It is only read."""
+        """Return True: the stream can only be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """What `RawIOBase.read` calls."""
+        """Fill a buffer, for `RawIOBase.read`."""
         found = self._start or self._read(len(buffer))
         part, self._start = found[: len(buffer)], found[len(buffer) :]
         buffer[: len(part)] = part

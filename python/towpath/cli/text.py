@@ -1,4 +1,4 @@
-"""Text for terminals: what a message contains is shown, and never obeyed."""
+"""Text for terminals. Message contents are shown, but a terminal never obeys them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from towpath.printable import printable
 
 
 def show(text: str, file: TextIO | None = None) -> None:
-    """Print a text that may have parts of messages."""
+    """Print a text that may contain parts of messages."""
     print(printable(text, keep="\n"), file=file)
 
 
@@ -24,5 +24,5 @@ def print_table(rows: Sequence[Sequence[object]]) -> None:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal the text takes: Chinese characters take two."""
+    """Return the number of terminal columns that a text takes. Chinese characters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)

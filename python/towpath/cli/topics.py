@@ -1,4 +1,4 @@
-"""Topics of Kafka as the input of a verb, with the client and the options of the Spark source."""
+"""Kafka topics as the input of a verb, with the client and the options of the Spark source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class Topics:
-    """The messages that topics have when reading begins, one partition after the other."""
+    """Messages that topics contain when reading begins, one partition after the other."""
 
     interrupted = False
     paths: Sequence[str] = ()
@@ -35,11 +35,11 @@ class Topics:
             brokers: "host:port,host:port".
             topics: Names of topics.
             client: Settings of the client, such as ("security.protocol", "SASL_SSL").
-            since: The earliest timestamp of a message, in UTC if it has no time zone. None: from the beginning.
-            limit: The most messages to read.
+            since: Earliest timestamp of a message, in UTC if it has no time zone. None means from the beginning.
+            limit: Maximum number of messages to read.
 
         Raises:
-            ValueError: A setting is not possible.
+            ValueError: A setting is not allowed.
             ImportError: Confluent's client is not installed.
         """
         named = {"kafka.bootstrap.servers": brokers, "subscribe": ",".join(topics), "layout": "messages"}

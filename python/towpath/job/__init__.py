@@ -1,1 +1,1 @@
-"""The process `towpath replicate job.yml`: `towpath.spark.replicate` as a YAML file describes it."""
+"""The process `towpath replicate job.yml`: runs `towpath.spark.replicate` from a YAML file."""

@@ -1,4 +1,4 @@
-"""The metrics of a job, for Prometheus."""
+"""Exports the metrics of a job to Prometheus."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TABLE = ("database", "table")
 _MOST_CONNECTIONS = 16
 _SECONDS = 10
-"""How long a read or a write of a connection may take."""
+"""Maximum seconds of a read or a write of a connection."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -32,10 +32,10 @@ class _Handler(WSGIRequestHandler):
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """Answers over HTTP, with few connections. A new one ends the oldest: a client that says nothing keeps none out.
+    """HTTP server with few connections. A new connection ends the oldest, so a silent client cannot block others.
 
     Raises:
-        ValueError: It cannot listen.
+        ValueError: The server cannot listen.
     """
 
     daemon_threads = True
@@ -52,7 +52,7 @@ class Server(ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a request in a thread."""
         if len(self._open) == _MOST_CONNECTIONS:
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the connection has already ended
                 self._open[0].shutdown(socket.SHUT_RDWR)
         self._open.append(request)
         super().process_request(request, client_address)
@@ -62,7 +62,7 @@ class Server(ThreadingMixIn, WSGIServer):
 
 
 class Exporter:
-    """Counts what batches did. Prometheus reads it over HTTP."""
+    """Counters of batches, which Prometheus reads over HTTP."""
 
     def __init__(self, address: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app
@@ -91,10 +91,10 @@ class Exporter:
         server.set_app(make_wsgi_app(registry))
         Thread(target=server.serve_forever, daemon=True).start()
         self.port: int = server.server_port
-        """The port that it listens on."""
+        """Port on which the server listens."""
 
     def count_tables(self, found: Iterable[TableStatus]) -> None:
-        """Count what a batch did to tables."""
+        """Count the effects of a batch on tables."""
         for one in found:
             labels = one.database or "", one.table
             _of(self._rows, *labels).inc(one.applied)
@@ -106,7 +106,7 @@ class Exporter:
                 _of(self._state, *labels, state).set(state == one.state)
 
     def count_batch(self, progress: StreamingQueryProgress, seconds: float, lag: Mapping[tuple[str, str], int]) -> None:
-        """Count a batch that has ended."""
+        """Count a finished batch."""
         self._records.inc(progress.numInputRows)
         self._batches.inc()
         self._seconds.inc(seconds)
@@ -120,5 +120,5 @@ _Metric = TypeVar("_Metric", "Counter", "Gauge")
 
 
 def _of(metric: _Metric, *labels: str) -> _Metric:
-    """The metric of these labels. Prometheus refuses all metrics if one label has a control character."""
+    """Return the metric with these labels. Prometheus refuses all metrics if one label has a control character."""
     return metric.labels(*map(printable, labels))

@@ -1,4 +1,4 @@
-"""Reads and validates the file of a job. `schema.py` declares its keys: most are arguments of `replicate`."""
+"""Reads and validates the file of a job. `schema.py` declares its keys; most are arguments of `replicate`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _KAFKA_OPTIONS = [
     "groupIdPrefix",
     "includeHeaders",
 ]
-"""Those of Spark's source, which ignores others, such as `startingOffset`. Their case does not matter."""
+"""Options of Spark's source. It ignores unknown ones, such as `startingOffset`. Their case does not matter."""
 
 _NEEDS = 'towpath replicate needs more packages ({missing}): pip install "towpath[job]"'
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where the rows of a table are read from."""
+    """Source of the rows of a table."""
 
     format: str
     options: Mapping[str, str]
@@ -52,15 +52,15 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Job:
-    """What the file of a job says."""
+    """Contents of a job's file."""
 
     source: str
-    """The format of the source."""
+    """Format of the source."""
     source_options: Mapping[str, str]
     replicate: Mapping[str, Any]
-    """Arguments of `towpath.spark.replicate`, those of the decoder included."""
+    """Arguments of `towpath.spark.replicate`, including the arguments of the decoder."""
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    """The rows of tables, by their names."""
+    """Sources of tables' rows by table name."""
     spark: Mapping[str, str] = field(default_factory=dict)
     """Settings of the session."""
     metrics: tuple[str, int] | None = None
@@ -68,12 +68,12 @@ class Job:
 
     @property
     def own_tables(self) -> dict[str, str]:
-        """The tables beside the targets that the job writes, by argument."""
+        """Tables that the job writes besides the targets, by argument."""
         names = ("dead_letters", "quarantine", "status", "ddl", "watermarks")
         return {name: self.replicate[name] for name in names if name in self.replicate}
 
     def hidden(self, text: str) -> str:
-        """Return a text of another library without the job's passwords."""
+        """Remove the job's passwords from a text of another library."""
         snapshots = [one.options for one in self.snapshots.values()]
         return hidden(text, secret_values({"": [self.source_options, self.replicate, self.spark, snapshots]}))
 
@@ -82,8 +82,8 @@ def read_job(path: str | Path) -> Job:
     """Read the file of a job.
 
     Raises:
-        ValueError: The file is not what the schema says. The text has the key and the line of each problem, and no
-            value, which may be a password.
+        ValueError: The file violates the schema. The text has the key and the line of each problem, but no value, which
+            may be a password.
         OSError: The file cannot be read.
     """
     try:
@@ -117,11 +117,11 @@ def _job(found: dict[str, Any]) -> Job:
 
 
 _LOGIN = re.compile(r"""\s*[\w.$]+\s+\w+(?:\s+[\w.]+\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.+/=-]+))*\s*;\s*""")
-"""The form of a login's text, of which Kafka's errors show what they do not understand."""
+"""Form of a login's text. Kafka's errors quote the parts that they cannot parse."""
 
 
 def _check_kafka_options(options: Mapping[str, str]) -> None:
-    """Refuse a name that resembles an option. Others are left to Spark, a later version of which may know them."""
+    """Refuse a name that resembles an option. Leave other names to Spark: a later version may know them."""
     for name, text in options.items():
         if name.lower().endswith("sasl.jaas.config") and not _LOGIN.fullmatch(text):
             raise ValueError(f'source.options: {name}: expected CLASS required username="..." password="...";')

@@ -1,4 +1,4 @@
-"""Runs a job: starts its query, prints a line for each batch and table, and ends after a batch when it is asked to."""
+"""Runs a job: starts its query, prints a line for each batch and table, and ends after a batch on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# Spark keeps 100 generated classes by default, and would compile those of a batch in each batch.
+# Spark caches 100 generated classes by default, and would compile the classes of a batch again in each batch.
 _SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.codegen.cache.maxEntries": "2000",
@@ -34,15 +34,15 @@ _SETTINGS = {
 }
 
 _EVERY = 0.2
-"""Seconds between two looks at a query."""
+"""Seconds between two polls of a query."""
 
 
 def session(job: Job, *, is_quiet: bool = False) -> SparkSession:
-    """The session of a job: the running one, or a new one, with the job's settings. Its workers run this Python.
+    """Return the session of a job: the running one, or a new one, with the job's settings. Its workers run this Python.
 
     Args:
         job: The job.
-        is_quiet: Whether Java's logs are shown only if Java does not start.
+        is_quiet: Whether to show Java's logs only if Java does not start.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ def session(job: Job, *, is_quiet: bool = False) -> SparkSession:
 
 @contextmanager
 def _kept_errors() -> Iterator[None]:
-    """Keep what processes that start here write to their standard errors, and show it if an error is raised."""
+    """Keep the standard error output of processes that start here, and show it if an error is raised."""
     with TemporaryFile() as kept:
         shown = os.dup(2)
         os.dup2(kept.fileno(), 2)
@@ -76,10 +76,10 @@ def _kept_errors() -> Iterator[None]:
 
 
 def _check_submitted(job: Job) -> None:
-    """Refuse jars that come too late: Java loads them when it starts, which `spark-submit` has done.
+    """Refuse jars in a job of `spark-submit`, which has already started Java: Java loads jars when it starts.
 
     Raises:
-        ValueError: The job names jars, and `spark-submit` was given none.
+        ValueError: The job names jars, but `spark-submit` was given none.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
@@ -93,7 +93,7 @@ def _check_submitted(job: Job) -> None:
 
 
 def _one_line_for_an_error() -> None:
-    """Spark 4 also logs the stack of an error of SQL as JSON."""
+    """Disable Spark 4's additional logging of SQL error stacks as JSON."""
     with suppress(ImportError):
         from pyspark.logger import PySparkLogger
 
@@ -102,12 +102,12 @@ def _one_line_for_an_error() -> None:
 
 
 def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str) -> DataFrame:
-    """The messages of a job's source.
+    """Return the messages of a job's source.
 
     Args:
         job: The job.
-        spark: Its session.
-        stream: Whether as a stream, or what is there now.
+        spark: Session of the job.
+        stream: Whether to return a stream, instead of a batch of the current messages.
         **more: More options of the source.
     """
     reader: Any = (spark.readStream if stream else spark.read).format(job.source)
@@ -117,26 +117,26 @@ def messages(job: Job, spark: SparkSession, *, stream: bool = True, **more: str)
 
 
 def snapshots(job: Job, spark: SparkSession) -> dict[str, Callable[[], DataFrame]]:
-    """What reads the rows of the tables that have a snapshot: only a first start needs them."""
+    """Return functions that read the rows of tables with a snapshot, since only a first start needs the rows."""
     return {name: partial(snapshot, one, spark) for name, one in job.snapshots.items()}
 
 
 def snapshot(found: Snapshot, spark: SparkSession) -> DataFrame:
-    """The rows of one table."""
+    """Return the rows of one table."""
     return spark.read.format(found.format).options(**found.options).load()
 
 
 Say = Callable[[str, Mapping[str, Any]], None]
-"""Prints what happened: a line, or the same for programs."""
+"""Function that prints an event: a line, or a record for programs."""
 
 
 def run(job: Job, say: Say, *, once: bool = False) -> None:
-    """Run a job until it is asked to end by SIGTERM or SIGINT, which it does after its batch.
+    """Run a job until SIGTERM or SIGINT. It ends after its current batch.
 
     Args:
         job: The job.
-        say: Called with each thing that happens.
-        once: Whether it ends when it has applied what is there now.
+        say: Function that is called with each event.
+        once: Whether to end after applying the current messages.
 
     Raises:
         pyspark.errors.StreamingQueryException: The query failed.
@@ -156,7 +156,7 @@ def run(job: Job, say: Say, *, once: bool = False) -> None:
     if once:
         arguments["trigger"] = {"availableNow": True}
     query = replicate(messages(job, spark), **arguments)
-    assert query is not None  # a stream's
+    assert query is not None  # a stream has a query
     try:
         _follow(query, _asked_to_end(), exporter, say)
     finally:
@@ -165,7 +165,7 @@ def run(job: Job, say: Say, *, once: bool = False) -> None:
 
 
 def _asked_to_end() -> threading.Event:
-    """An event that signals set."""
+    """Yield an event that signals set."""
     asked = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked.set())
@@ -173,7 +173,7 @@ def _asked_to_end() -> threading.Event:
 
 
 def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | None, say: Say) -> None:
-    """Report each batch until the query ends, or was asked to."""
+    """Report each batch until the query ends or a signal arrives."""
     said = -1
     say("started", {"state": "started"})
     while True:
@@ -192,7 +192,7 @@ def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | 
                 if exporter:
                     exporter.count_batch(progress, seconds, lag)
         if not is_active:
-            query.awaitTermination()  # raises the error of a query that failed
+            query.awaitTermination()  # raises the error of a failed query
             return
         if asked.is_set():
             _end_after_the_batch(query)
@@ -200,7 +200,7 @@ def _follow(query: StreamingQuery, asked: threading.Event, exporter: Exporter | 
 
 
 def _end_after_the_batch(query: StreamingQuery) -> None:
-    """Stop a query when its batch is done. A batch that has just begun is read again at the next start."""
+    """Stop a query after its batch. A batch that has just begun is read again at the next start."""
     before = _last_batch(query)
     while query.isActive and query.status["isTriggerActive"] and _last_batch(query) == before:
         time.sleep(_EVERY)
@@ -212,13 +212,13 @@ def _last_batch(query: StreamingQuery) -> int:
 
 
 def batch_line(number: int, records: int, seconds: float, lag: Mapping[tuple[str, str], int]) -> str:
-    """What is printed of a batch."""
+    """Return the printed line of a batch."""
     left = f", {sum(lag.values())} messages behind" if lag else ""
     return f"batch {number}: {records} messages in {seconds:.1f} s{left}"
 
 
 def table_line(one: TableStatus) -> str:
-    """What is printed of a table in a batch."""
+    """Return the printed line of a table in a batch."""
     if not one.table:
         return f"messages without a table: {one.dead_letters} dead letters"
     name = f"{one.database}.{one.table}" if one.database else one.table
@@ -230,13 +230,13 @@ def table_line(one: TableStatus) -> str:
 
 
 def lag_of(sources: Sequence[Any]) -> dict[tuple[str, str], int]:
-    """How many messages of each partition are left, by topic and partition, where Spark says it."""
+    """Return the remaining messages by topic and partition, if Spark reports them."""
     return {key: left for one in sources for key, left in _lag(one.endOffset, one.latestOffset)}
 
 
 def _lag(end: str | None, latest: str | None) -> Iterator[tuple[tuple[str, str], int]]:
     reached, newest = (_offsets(one) for one in (end, latest))
-    if not isinstance(reached, dict) or not isinstance(newest, dict):  # a source in Python has no latest offset
+    if not isinstance(reached, dict) or not isinstance(newest, dict):  # a Python source has no latest offset
         return
     for topic, partitions in newest.items():
         for partition, offset in partitions.items():
@@ -246,5 +246,5 @@ def _lag(end: str | None, latest: str | None) -> Iterator[tuple[tuple[str, str],
 def _offsets(text: str | None) -> Any:
     try:
         return json.loads(text or "null")
-    except ValueError:  # a source of another kind
+    except ValueError:  # another kind of source
         return None

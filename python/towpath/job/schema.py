@@ -1,4 +1,4 @@
-"""The JSON schema of a job's file: keys of its own, and the arguments of `replicate` by their types and defaults."""
+"""The JSON schema of a job's file: its own keys, and the arguments of `replicate` with types and defaults."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _TEXT = {"type": "string", "minLength": 1}
 _TEXTS = {"type": "array", "items": _TEXT, "minItems": 1}
 _SETTINGS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
-"""Names and values that are texts as the file has them, numbers and booleans too."""
+"""Names and values. Numbers and booleans become texts as the file has them."""
 
 
 def _keys(
     description: str, properties: Mapping[str, Any], required: tuple[str, ...] = (), **more: Any
 ) -> dict[str, Any]:
-    """A mapping that has these keys and no other ones."""
+    """Return the schema of a mapping with only these keys."""
     needed = {"required": list(required)} if required else {}
     closed = {"additionalProperties": False, "properties": properties}
     return {"type": "object", "description": description, **needed, **closed, **more}
@@ -103,11 +103,11 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "metrics": _keys("Where Prometheus reads the metrics.", _METRICS, ("port",)),
 }
-"""Keys that are not arguments of `replicate`, or of which a file says less than a program."""
+"""Keys that are not arguments of `replicate`, or that allow less in a file than in a program."""
 
 
 def job_schema() -> dict[str, Any]:
-    """The JSON schema of a job's file."""
+    """Return the JSON schema of a job's file."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A job of towpath replicate",
@@ -119,7 +119,7 @@ def job_schema() -> dict[str, Any]:
 
 
 def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The arguments of `replicate` without keys of the same name, with their schemas."""
+    """Yield the arguments of `replicate` without a key of the same name, with their schemas."""
     said, parameters = _described(replicate), inspect.signature(replicate).parameters
     left_out = {"messages", "report", "options", *_OWN}
     written = {name: one.annotation for name, one in parameters.items() if name not in left_out}
@@ -131,7 +131,7 @@ def _arguments() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _schema(kind: Any, default: Any) -> dict[str, Any]:
-    """The schema of an argument. Null can be said only where it is not the default."""
+    """Return the schema of an argument. It allows null unless null is the default."""
     first, *others = (one for one in _forms(kind) if one != _NULL)
     schema = {"anyOf": [first, *others]} if others else first
     if default is None:
@@ -151,7 +151,7 @@ _SIMPLE: dict[Any, dict[str, Any]] = {
 
 
 def _forms(kind: Any) -> Iterator[dict[str, Any]]:
-    """What a file may say for a type. There is nothing for those that only programs have."""
+    """Yield the schemas that a file may use for a type; none for types that only programs have."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _SIMPLE:
         yield _SIMPLE[kind]
@@ -167,7 +167,7 @@ def _forms(kind: Any) -> Iterator[dict[str, Any]]:
 
 
 def _described(function: Callable[..., Any]) -> dict[str, dict[str, str]]:
-    """The description of each argument in the docstring of a function, which Python may leave out."""
+    """Return the descriptions of a function's arguments from its docstring, which Python may omit."""
     text = inspect.getdoc(function) or ""
     found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", text, re.MULTILINE)
     return {name: {"description": " ".join(said.split())} for name, said in found}

@@ -1,4 +1,4 @@
-"""Reads a YAML text as a JSON schema says. A setting keeps the text that the file has, and no error shows a value."""
+"""Reads YAML text by a JSON schema. Settings keep the text of the file, and errors never show a value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROBLEMS = {
     " end": "a quote or a bracket is not closed",
     "escape": "a backslash in double quotes; use single quotes",
 }
-"""By parts of what PyYAML says."""
+"""Problems by parts of PyYAML's error texts."""
 _MARKED = "an anchor, an alias or a tag: write the value itself; quote a text that begins with &, * or !"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _KINDS = {"mapping": "object", "sequence": "array"}
@@ -32,10 +32,10 @@ Schema = Mapping[str, Any]
 
 
 def read_settings(text: str, schema: Schema) -> Any:
-    """Read a text of YAML. `${NAME}` in a value is the environment variable of this name.
+    """Read a YAML text. `${NAME}` in a value is replaced by the environment variable of this name.
 
     Raises:
-        ValueError: It is not YAML, or not what the schema says. The text has the key, the line and what was expected of
+        ValueError: The text is not YAML, or violates the schema. The error has the key, the line and the expectation of
             each problem.
     """
     reader = _Reader()
@@ -51,15 +51,15 @@ def read_settings(text: str, schema: Schema) -> Any:
 
 
 def _composed(text: str) -> Node:
-    """The values of the text, with their lines.
+    """Parse the text to nodes with lines.
 
     Raises:
-        ValueError: It is not YAML, whose errors quote the text.
+        ValueError: The text is not YAML. The error does not quote it, as PyYAML's would.
     """
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Refuses what makes another value of a text."""
+        """Loader that refuses YAML features which change the value of a text."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             event: Any = self.peek_event()  # type: ignore[no-untyped-call]
@@ -86,13 +86,13 @@ def _line(mark: Mark | None) -> str:
 
 
 class _Reader:
-    """Collects the problems of a text."""
+    """Reader that collects the problems of a text."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def value(self, node: Any, schema: Schema, path: tuple[str, ...]) -> Any:
-        """Return the value of a node; None if it is not what the schema says."""
+        """Return the value of a node; None if it violates the schema."""
         kind = _KINDS.get(node.id, "scalar")
         form = next((one for one in schema.get("anyOf", [schema]) if kind in _kinds(one)), None)
         if form is None:
@@ -133,7 +133,7 @@ class _Reader:
         return found
 
     def _inner(self, key: Any, name: str, schema: Schema, path: tuple[str, ...]) -> Any:
-        """The schema of a key's value."""
+        """Return the schema of a key's value."""
         known = schema.get("properties", {})
         if "propertyNames" in schema and not re.search(schema["propertyNames"]["pattern"], name):
             return self._problem(key, (*path, name), "expected a setting of Spark, such as spark.master")
@@ -141,7 +141,7 @@ class _Reader:
             return known[name]
         if (other := schema.get("additionalProperties", True)) is not False:
             return {} if other is True else other
-        # A key that resembles none may be a part of a value: it is not shown.
+        # A key that resembles no known key may be part of a value, and is not shown.
         if probable := nearest(name, known):
             return self._problem(key, (*path, name), f"not a key of a job; did you mean {probable}?")
         expected = f"expected {', '.join(known)}" if path else "towpath replicate --schema prints them"
@@ -155,7 +155,7 @@ class _Reader:
 
 
 class _UnexpectedError(ValueError):
-    """A value that the schema does not allow."""
+    """Error for a value that the schema does not allow."""
 
 
 def _scalar(node: Any, schema: Schema) -> Any:
@@ -186,7 +186,7 @@ def _variable(found: re.Match[str]) -> str:
 
 
 def _types(schema: Schema) -> list[str]:
-    """The types of a schema; none if it allows everything."""
+    """Return the types of a schema; empty if it allows every type."""
     if "enum" in schema or "const" in schema:
         return ["string" if "enum" in schema else "boolean"]
     types = schema.get("type", [])
@@ -199,7 +199,7 @@ def _kinds(schema: Schema) -> set[str]:
 
 
 def _converted(text: str, schema: Schema) -> Any:
-    """The value of a text, None if it is not what the schema says."""
+    """Return the value of a text; None if it violates the schema."""
     if "enum" in schema:
         return text if text in schema["enum"] else None
     types = _types(schema)
@@ -215,7 +215,7 @@ def _converted(text: str, schema: Schema) -> Any:
 
 
 def _plain(text: str) -> Any:
-    """The number or truth value that a text is, if it is written as JSON writes it; else the text."""
+    """Return the number or boolean that a text denotes in JSON notation, or else the text."""
     if re.fullmatch(r"(?i:true|false)|-?(0|[1-9]\d{0,14})(\.\d{1,15})?", text):
         value = json.loads(text.lower())
         return value if json.dumps(value) == text.lower() else text
@@ -228,7 +228,7 @@ def _names(schema: Schema) -> str:
 
 
 def _expected(schema: Schema) -> str:
-    """What a schema allows, in words."""
+    """Return the values that a schema allows, in words."""
     if "anyOf" in schema:
         return " or ".join(map(_expected, schema["anyOf"]))
     if "enum" in schema:

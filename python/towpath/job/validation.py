@@ -1,4 +1,4 @@
-"""Validates everything that a job needs before it runs: options, packages, brokers, topics, and where it writes."""
+"""Validates everything that a job needs before it runs: options, packages, brokers, topics, and output places."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 _SOON = {"kafka.default.api.timeout.ms": "10000", "kafka.request.timeout.ms": "5000"}
-"""A broker that does not answer is found out soon."""
+"""Short timeouts that detect silent brokers early."""
 
 _FORMATS = ("jdbc", "parquet", "csv", "json", "orc", "text", "xml", "avro", "delta", "iceberg")
 """Formats of Spark's reader that a snapshot may have."""
@@ -37,16 +37,16 @@ _OF_PYTHON = re.compile(r"^\w*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     found: str
-    """What it is, or what is wrong with it."""
+    """Description of the result or of the problem."""
     is_ok: bool = True
 
 
 def check(job: Job, spark: SparkSession) -> Iterator[Check]:
-    """Look at all that a job needs, and change nothing. A file is created and deleted where the job writes."""
+    """Check everything that a job needs, without changes. A file is created and deleted where the job writes."""
     for one in _checks(job, spark):
         yield replace(one, found=job.hidden(one.found)[:_MOST_TEXT])
 
@@ -77,7 +77,7 @@ def _checks(job: Job, spark: SparkSession) -> Iterator[Check]:
 
 
 def _shared_places(job: Job) -> Iterator[Check]:
-    """Tables of different kinds in one place."""
+    """Check for tables of different kinds in one place."""
     seen: dict[str, str] = {}
     for name, place in {**job.own_tables, "checkpoint": job.replicate["checkpoint"]}.items():
         if (other := seen.setdefault(place.rstrip("/"), name)) != name:
@@ -85,7 +85,7 @@ def _shared_places(job: Job) -> Iterator[Check]:
 
 
 def _without_database(job: Job) -> set[str]:
-    """The tables that are named without a database, as only a few dialects have them."""
+    """Return the tables that are named without a database. Only a few dialects have such tables."""
     by_table = ("keys", "schemas", "table_options", "columns", "cluster_by", "history")
     named = [job.replicate.get(name) for name in by_table]
     return {
@@ -94,7 +94,7 @@ def _without_database(job: Job) -> set[str]:
 
 
 def _free(address: str, port: int) -> str:
-    """Listen on a port, and give it back."""
+    """Listen on a port, and release it."""
     Server(address, port).server_close()
     return f"{address}:{port}"
 
@@ -102,12 +102,12 @@ def _free(address: str, port: int) -> str:
 def _checked(name: str, look: Callable[[], str]) -> Check:
     try:
         return Check(name, look())
-    except Exception as error:  # each thing is looked at, whatever is wrong with another one
+    except Exception as error:  # a failed check must not stop the others
         return Check(name, " ".join(_without_stack(error).split()), is_ok=False)
 
 
 def _arguments(job: Job, spark: SparkSession) -> str:
-    """Apply no messages with the job's arguments: each is validated by the function that gets it."""
+    """Apply no messages with the job's arguments, so that each function validates its arguments."""
     columns = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
     nothing = spark.createDataFrame([], columns)
     unused = {*job.own_tables, "checkpoint", "trigger", "query_name", "writer_options"} - {"status"}  # rules need it
@@ -117,7 +117,7 @@ def _arguments(job: Job, spark: SparkSession) -> str:
 
 
 def _check_masks(job: Job, spark: SparkSession) -> None:
-    """Let Spark parse the expressions; the types of their columns are not known yet."""
+    """Let Spark parse the expressions. The types of their columns are still unknown."""
     session: Any = spark._jsparkSession
     for name, rules in job.replicate.get("columns", {}).items():
         for column, expression in rules.get("mask", {}).items():
@@ -148,7 +148,7 @@ def _source(job: Job, spark: SparkSession) -> str:
 
 
 def _check_starts(job: Job, spark: SparkSession, options: Mapping[str, str]) -> None:
-    """What Spark looks at only when the query starts."""
+    """Check the options that Spark only checks at the start of the query."""
     starts = options.get("startingoffsets", "latest")
     if starts.lower() not in ("earliest", "latest") and not starts.lstrip().startswith("{"):
         raise ValueError(f"startingOffsets: expected earliest, latest or JSON, not {starts}")
@@ -208,7 +208,7 @@ def _table(spark: SparkSession, target: str) -> str:
 
 
 def _check_delta(spark: SparkSession) -> None:
-    """Refuse a session that cannot write Delta tables, before Spark does with pages of Java."""
+    """Refuse a session that cannot write Delta tables. Spark's own error has pages of Java."""
     jvm: Any = spark._jvm
     try:
         jvm.java.lang.Class.forName(_DELTA, False, jvm.Thread.currentThread().getContextClassLoader())
@@ -225,7 +225,7 @@ def _check_delta(spark: SparkSession) -> None:
 
 
 def _try_delta(spark: SparkSession, target: str) -> None:
-    """Create, read and delete a table: a jar that was made for another Spark is found, and fails only here."""
+    """Create, read and delete a table: a jar for another Spark is found, but fails only here."""
     system, probe = _probe(spark, target)
     name = table(probe.toString())
     try:
@@ -249,7 +249,7 @@ def _writable(spark: SparkSession, place: str) -> str:
 
 
 def _probe(spark: SparkSession, place: str) -> tuple[Any, Any]:
-    """A new name in the folder above the first placeholder, or above that which exists, and its file system."""
+    """Return the file system of the last existing folder before any placeholder, and a new name in this folder."""
     jvm: Any = spark._jvm
     place = absolute(place)
     folder = jvm.org.apache.hadoop.fs.Path(place.partition("{")[0].rpartition("/")[0] or "/")
@@ -263,20 +263,20 @@ def _probe(spark: SparkSession, place: str) -> tuple[Any, Any]:
 
 
 def _cured(cause: str) -> str:
-    """A cause, with what to do if a class is missing."""
+    """Add a remedy to a cause, if a class is missing."""
     is_missing = re.search("ClassNotFoundException|No FileSystem for scheme", cause)
     return f"{cause}: its package belongs into spark.jars.packages" if is_missing else cause
 
 
 def _without_stack(error: Exception) -> str:
-    """An error's text; of one that Spark got from Python, that of Python."""
+    """Return an error's text. For an error that Spark received from Python, return Python's text."""
     text = str(error)
     found = _OF_PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
     return found[-1] if found else text
 
 
 def _cause(error: Exception) -> str:
-    """The first cause of an error of Java, without the way that it took."""
+    """Return the root cause of a Java error without the stack trace."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     if cause is None:
         return str(error)

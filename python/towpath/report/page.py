@@ -1,7 +1,7 @@
 """The report as an HTML page with plots: one file without external resources.
 
-The plots are SVG, drawn by matplotlib. Names from messages are never drawn by matplotlib, which would need fonts for
-them and would interpret `$` as mathematics: legends and tables are HTML, in which every text is escaped.
+The plots are SVG, drawn by matplotlib. It never draws names from messages, since it would need fonts for them and would
+interpret `$` as mathematics. Legends and tables are HTML, in which every text is escaped.
 """
 
 from __future__ import annotations
@@ -63,13 +63,14 @@ def write_report(
 
     Args:
         batches: Batches of a decoder of layout "change", with at least the columns `FIELDS`.
-        path: The file to write.
-        title: The heading of the page.
-        warnings: Called when all batches have been read; returns what the page shows below its heading.
-        details: Names and texts that the page shows there too, such as the file and the dialect.
+        path: File to write.
+        title: Heading of the page.
+        warnings: Function that is called after all batches have been read. It returns the texts below the page's
+            heading.
+        details: Names and texts below the heading, such as the file and the dialect.
 
     Raises:
-        ImportError: matplotlib is not installed; the extra `towpath[report]` installs it.
+        ImportError: matplotlib is not installed. The extra `towpath[report]` installs it.
     """
     require_matplotlib()
     summary = summarize(batches)
@@ -77,7 +78,7 @@ def write_report(
 
 
 def require_matplotlib() -> None:
-    """Raise an `ImportError` that says what to install, before any messages are read."""
+    """Raise an `ImportError` with a remedy before any messages are read."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -90,7 +91,7 @@ def page(
     warnings: Sequence[str] = (),
     details: Mapping[str, str] | None = None,
 ) -> str:
-    """A summary as an HTML page: what is wrong first, then what happened."""
+    """Return a summary as an HTML page: errors first, then counts and plots."""
     sections = [_heading(summary, title), _details({**(details or {}), **_period(summary), "Written": _now()})]
     sections += [f"<p><strong>Warning:</strong> {escape(one)}</p>" for one in warnings]
     if len(summary.counts):
@@ -111,13 +112,13 @@ def _heading(summary: Summary, title: str) -> str:
 
 
 def _details(details: Mapping[str, str]) -> str:
-    """What was read, and when."""
+    """Return the details as HTML."""
     entries = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in details.items())
     return f"<dl>\n{entries}\n</dl>"
 
 
 def _period(summary: Summary) -> dict[str, str]:
-    """The time of the first and of the last event, as exact as the bars of the plots."""
+    """Return the times of the first and the last event, with the precision of the plots' bars."""
     if not len(summary.times):
         return {}
     first, last = (_utc(function(summary.times["time"]).as_py()) for function in (pc.min, pc.max))
@@ -153,7 +154,7 @@ _UNITS = ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute"), (
 
 
 def _stacked(summary: Summary, column: str) -> str:
-    """A stacked bar plot with its legend."""
+    """Return a stacked bar plot with its legend."""
     names = _largest(summary.times, column)
     bottoms: dict[int, int] = {}
     figure, axes = _figure()
@@ -174,7 +175,7 @@ def _stacked(summary: Summary, column: str) -> str:
 
 
 def _largest(times: pa.Table, column: str) -> list[str]:
-    """The names with the most events, one per colour; the last colour is for all other names."""
+    """Return the names with the most events, one per colour. The last colour is for all other names."""
     counts = dict(zip(*_sums(times, column), strict=True))
     names = sorted(counts.keys() - {OTHERS}, key=lambda name: (-counts[name], name))
     named = names[: len(_COLOURS) - 1]
@@ -188,7 +189,7 @@ def _by_time(times: pa.Table, column: str, name: str, names: Sequence[str]) -> d
 
 
 def _day(seconds: int) -> float:
-    """A time in matplotlib's unit: days since 1970."""
+    """Return a time in matplotlib's unit: days since 1970."""
     return seconds / 86_400
 
 
@@ -210,7 +211,7 @@ def _format_dates(axes: Axes) -> None:
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """The `<svg>` element of a figure. The salt keeps the ids of several figures on one page unique."""
+    """Return the `<svg>` element of a figure. The salt keeps the ids of several figures on one page unique."""
     from matplotlib import rc_context
 
     file = StringIO()
@@ -251,7 +252,7 @@ def _distribution(lags: pa.Table) -> str:
 
 
 def _sums(counts: pa.Table, *columns: str) -> list[list[Any]]:
-    """The distinct values of the columns, followed by the sum of `rows` for each."""
+    """Return the distinct values of the columns, each followed by its sum of `rows`."""
     sums = counts.group_by([*columns]).aggregate([("rows", "sum")])
     return [sums[column].to_pylist() for column in (*columns, "rows_sum")]
 
@@ -263,7 +264,7 @@ def _lag_over_time(lags: pa.Table, width: int) -> str:
     spans = range(min(times), max(times) + width, width)
     figure, axes = _figure()
     edges = [_day(time) for time in (*spans, spans[-1] + width)]
-    # Cells without events are left empty, since a colour for zero would look like a count.
+    # Cells without events stay empty, since a colour for zero would look like a count.
     cells = [[float("nan")] * len(spans) for _ in _LAGS]
     for time, lag, count in zip(times, classes, rows, strict=True):
         cells[lag][spans.index(time)] = count
@@ -284,7 +285,7 @@ def _errors(errors: pa.Table) -> str:
 
 
 def _counts(counts: pa.Table) -> str:
-    """A table with one row per table and one column per op."""
+    """Return a table with one row per table and one column per op."""
     by_op: dict[str, Counter[str]] = {}
     totals: Counter[str] = Counter()
     for table, op, rows in zip(*_sums(counts, "table", "op"), strict=True):

@@ -1,4 +1,4 @@
-"""The contents of a report, counted from decoded batches: small tables, whatever the number of events."""
+"""The contents of a report, counted from decoded batches: small tables for any number of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from towpath.literals import Field
 
 FIELDS: tuple[Field, ...] = ("op", "database", "table", "event_time", "produced_time", "error")
-"""The columns of layout "change" that a summary needs."""
+"""Columns of layout "change" that a summary needs."""
 
 COUNTS = pa.schema({"table": pa.string(), "op": pa.string(), "rows": pa.int64()})
 ERRORS = pa.schema(
@@ -26,7 +26,7 @@ LAG_EDGES = (0, 10_000, 100_000, 1_000_000, 10_000_000, 60_000_000, 600_000_000,
 """Boundaries of the lag classes in microseconds. The class of a lag is the number of edges that it reaches."""
 
 MOST_TABLES = 50
-"""The most tables that a summary made by Spark counts over time; all others are counted as `OTHERS`."""
+"""Maximum number of tables that Spark's summary counts over time. Others count as `OTHERS`."""
 OTHERS = "all others"
 
 # Bucket widths in seconds. Each is a multiple of the one before, so that buckets can be merged into wider ones.
@@ -39,16 +39,16 @@ class Summary:
     """Counts of events."""
 
     counts: pa.Table = field(default_factory=COUNTS.empty_table)
-    """By table and op."""
+    """Counts by table and op."""
     errors: pa.Table = field(default_factory=ERRORS.empty_table)
-    """By kind, table and column, with an example of the error's message."""
+    """Counts by kind, table and column, with an example of the error's message."""
     times: pa.Table = field(default_factory=TIMES.empty_table)
-    """By time (start of a bucket of `width` seconds, in seconds since 1970), table, op and lag class."""
+    """Counts by time (start of a bucket of `width` seconds, in seconds since 1970), table, op and lag class."""
     width: int = 1
 
 
 def width_of(seconds: int) -> int:
-    """The bucket width for a plot over so many seconds."""
+    """Return the bucket width for a plot over `seconds`."""
     return next((width for width in _WIDTHS if seconds // width < _MOST_TIMES), _WIDTHS[-1])
 
 
@@ -65,7 +65,7 @@ def summarize(batches: Iterable[pa.RecordBatch]) -> Summary:
 
 
 def _events(batch: pa.RecordBatch) -> pa.Table:
-    """The columns of all three tables, one row per event."""
+    """Return the columns of all three tables, one row per event."""
     error = batch.column("error")
     return pa.table(
         {
@@ -82,7 +82,7 @@ def _events(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _names(database: pa.Array, table: pa.Array) -> pa.Array:
-    """`database.table`; if a message does not name both, the one that it names, or an empty string."""
+    """Return `database.table`. If a message lacks one of both, return the other, or an empty string."""
     database, table = (pc.if_else(pc.equal(name, ""), None, name) for name in (database, table))
     return pc.coalesce(pc.binary_join_element_wise(database, table, "."), table, database, "")
 

@@ -1,4 +1,4 @@
-"""Says which messages do not decode."""
+"""Lists the messages that do not decode."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the errors with their places, and how many there are."""
-    fields = ["op", "table", "before", "after", "error"]  # all values are converted, so that their errors are found
+    """Print the errors with their places, and their number."""
+    fields = ["op", "table", "before", "after", "error"]  # convert all values, to find their errors
     findings = Findings(decoder_arguments(parsed, fields=fields), most=parsed.most)
     read = inputs(parsed)
     for _ in findings.decode(read):

@@ -21,7 +21,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the counts of each file; status 1 if there are messages of no known dialect."""
+    """Print the counts of each file. Return status 1 if a message has no known dialect."""
     counts: dict[str, Counter[str]] = {}
     read = inputs(parsed)
     for messages in read:

@@ -19,7 +19,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print name, wire format and producer of each."""
+    """Print name, wire format and producer of each dialect."""
     known = _towpath.dialects()
     if parsed.json:
         print(json.dumps(known, ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Says which versions are installed, whether they work together, and what to do if they do not."""
+"""Lists the installed versions, checks whether they work together, and suggests remedies."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _EXTRAS = {
     "pyyaml": "job",
     "prometheus-client": "job",
 }
-"""Packages that only some functions need, with the extra of towpath that installs each."""
+"""Packages that only some functions need, with the extra of towpath that installs them."""
 
 _JARS = {
     "delta": ("Delta's jar", "replicate writes no Delta tables"),
     "iceberg": ("Iceberg's jar", "replicate writes no Iceberg tables"),
     "kafka": ("Kafka's jar", 'topics are read with format("towpath") only'),
 }
-"""By their names in `Versions.jars`: what they are called, and what is missing without them."""
+"""Display name of each jar in `Versions.jars`, and the functions that need it."""
 
 _ASK = "import sys, towpath; print('%d.%d' % sys.version_info[:2])"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     found: str
@@ -61,7 +61,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the findings; status 1 if there is a problem."""
+    """Print the findings. Return status 1 if there is a problem."""
     findings = list(examine())
     if parsed.json:
         print(json.dumps([asdict(one) for one in findings], ensure_ascii=False))
@@ -71,7 +71,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything that towpath works with."""
+    """Yield findings about everything that towpath works with."""
     yield Finding("towpath", _towpath.__version__, OK)
     yield Finding("Python", ".".join(map(str, sys.version_info[:3])), OK)
     yield Finding("pyarrow", _version("pyarrow") or "none", OK)
@@ -97,7 +97,7 @@ def _spark(spark: str) -> Iterator[Finding]:
 
 
 def _jars(tested: Versions | None) -> Iterator[Finding]:
-    """The jars that were tested with the installed Spark. Whether a session has them is known when it runs."""
+    """Yield the jars that were tested with the installed Spark. Only a running session knows whether it has them."""
     for name, (title, cost) in _JARS.items():
         jar = tested.jars.get(name) if tested else None
         if jar is None:
@@ -108,7 +108,7 @@ def _jars(tested: Versions | None) -> Iterator[Finding]:
 
 
 def _pandas(spark: str) -> Finding:
-    """`mapInArrow` needs pandas 2 before Spark 4.1."""
+    """Check pandas. `mapInArrow` needs pandas 2 before Spark 4.1."""
     found = _version("pandas")
     needs = tuple(map(int, spark.split(".")[:2])) < (4, 1)
     if found is None:
@@ -134,7 +134,7 @@ def _java(fitting: str) -> Finding:
 
 
 def _worker_python() -> Finding:
-    """The Python that a local Spark starts for its workers."""
+    """Check the Python that a local Spark starts for its workers."""
     name = os.environ.get("PYSPARK_PYTHON", "python3")
     cure = f"export PYSPARK_PYTHON={sys.executable}"
     program = shutil.which(name)

@@ -1,4 +1,4 @@
-"""Shows the first changes, before and after side by side."""
+"""Shows the first changes with before and after side by side."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print the first rows; status 1 if one of them has an error."""
+    """Print the first rows. Return status 1 if a row has an error."""
     findings = Findings(decoder_arguments(parsed, fields=_FIELDS))
     read = inputs(parsed, live=True)
     rows = chain.from_iterable(map(_rows, findings.decode(read)))
@@ -55,16 +55,16 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    """The rows of tables, and errors: no watermarks and transactions."""
+    """Yield the rows of tables and errors, without watermarks and transactions."""
     types = [(field.name, field.type) for field in batch.schema]
     for row in batch.to_pylist():
-        # A row change may name no table, as those of Flink do.
+        # A row change may name no table, for example Flink's.
         if any(row[name] for name in ("table", "before", "after", "error")):
             yield {name: plain(row[name], kind) for name, kind in types}
 
 
 def _print(row: Row) -> None:
-    """A heading, and a line for each column."""
+    """Print a heading, and a line for each column."""
     name = ".".join(filter(None, (row["database"], row["table"])))
     bold, normal = (_BOLD, _NORMAL) if sys.stdout.isatty() else ("", "")
     print(bold + printable("  ".join(filter(None, (row["op"], name, row["event_time"])))) + normal)
@@ -78,7 +78,7 @@ def _print(row: Row) -> None:
 
 
 def _columns(row: Row) -> Iterator[tuple[str, str, str, str]]:
-    """The table's columns with their values before and after; a star marks those that changed."""
+    """Yield the table's columns with their values before and after. A star marks changed columns."""
     before, after = row["before"] or {}, row["after"] or {}
     yield "  ", "column", "before", "after"
     for name in dict.fromkeys([*before, *after]):

@@ -25,14 +25,14 @@ from towpath.printable import printable
 PURPOSE = "print a schema from the types that messages declare, one for each table"
 
 _INFERRED_WITH = ("schema_registry", "writer_schemas")
-"""Arguments of `infer_schema` that say where schemas are."""
+"""Arguments of `infer_schema` with the location of schemas."""
 
 _MESSAGES = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 _OF_ROWS = ("insert", "update", "delete", "snapshot")
 
 _NUMBER = "number"
-"""The column with the number of each message."""
+"""Column with the number of each message."""
 
 Table = tuple[str, str]
 
@@ -46,7 +46,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print DDL, after the table's name if the tables differ; status 1 if a table declares no types."""
+    """Print DDL, after the table's name if the tables differ. Return status 1 if a table declares no types."""
     settings = dict(parsed.set)
     if unknown := settings.keys() - set(_INFERRED_WITH):
         name = min(unknown)
@@ -58,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
         seen = _tables(messages, parsed.dialect, settings)
         names = Counter({".".join(name): len(rows) for name, rows in seen.items()})
         raise ValueError(unmatched(parsed.database, parsed.table, names, len(messages)))
-    if len(tables) < 2 and not parsed.json:  # of no table the error says what is wrong
+    if len(tables) < 2 and not parsed.json:  # without a table, the error describes the problem
         show(ddl(infer_schema(messages, parsed.dialect, parsed.database, parsed.table, **settings)))
         return SUCCESS
     found, failed = _inferred(messages, tables, parsed.dialect, settings)
@@ -74,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _together(read: Input) -> pa.RecordBatch:
-    """All messages as one batch."""
+    """Return all messages as one batch."""
     # The types of keys and values may differ between files: null, binary, large binary.
     batches = [messages.batch.select(_MESSAGES.names).cast(_MESSAGES) for messages in read]
     if not sum(map(len, batches)):
@@ -85,7 +85,7 @@ def _together(read: Input) -> pa.RecordBatch:
 def _tables(
     messages: pa.RecordBatch, dialect: Dialect, settings: dict[str, Any], **filters: Any
 ) -> dict[Table, list[int]]:
-    """The tables whose rows are in the messages, in their order, each with the numbers of its messages."""
+    """Return the tables whose rows are in the messages, in order, each with the numbers of its messages."""
     numbered = messages.append_column(_NUMBER, pa.array(range(len(messages)), pa.int64()))
     keep = {_NUMBER: pa.int64()}
     decoder = Decoder(dialect, key="key", fields=["op", "database", "table"], keep=keep, **filters, **settings)
@@ -102,7 +102,7 @@ def _tables(
 def _inferred(
     messages: pa.RecordBatch, tables: dict[Table, list[int]], dialect: Dialect, settings: dict[str, Any]
 ) -> tuple[dict[str, str], list[str]]:
-    """The DDL of each table, by its name, and why others have none."""
+    """Return the DDL of each table by name, and why other tables have none."""
     found: dict[str, str] = {}
     failed: list[str] = []
     for (database, table), numbers in tables.items():

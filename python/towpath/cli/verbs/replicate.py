@@ -1,4 +1,4 @@
-"""Runs the job that a file describes: a topic into Delta or Iceberg tables, without a program."""
+"""Runs the job that a file describes: replicates a topic to Delta or Iceberg tables without a program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(parsed: argparse.Namespace) -> int:
         return _run(job, parsed)
     except (OSError, ValueError, TypeError, ImportError) as error:
         raise ValueError(job.hidden(str(error))) from None
-    except Exception as error:  # of Spark or Java
+    except Exception as error:  # from Spark or Java
         raise ValueError(job.hidden(f"{type(error).__name__}: {error}")) from None
 
 

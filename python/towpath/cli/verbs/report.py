@@ -19,10 +19,10 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Write the report, print its name, and the counts."""
+    """Write the report, and print its name and the counts."""
     from towpath.report import FIELDS, write_report
 
-    # Values are converted, so that their errors are found, only if row images are among the fields.
+    # Values are only converted, and their errors found, if row images are among the fields.
     fields = [*FIELDS, "before", "after"] if parsed.schema else FIELDS
     findings = Findings(decoder_arguments(parsed, fields=fields))
     read = inputs(parsed)

@@ -20,15 +20,15 @@ from towpath.cli.text import print_table, show
 PURPOSE = "list the tables: rows by operation, errors, first and last event time"
 
 _OPS = {"insert": "insert", "update": "update", "delete": "delete", "snapshot": "read"}
-"""The operations with a column of their own, and its heading: the rows of a snapshot were read from the table."""
+"""Operations with their own column, and its heading. The rows of a snapshot were read from the table."""
 
 
 @dataclass
 class Table:
-    """What the messages say of one table."""
+    """Summary of the messages about one table."""
 
     ops: Counter[str] = field(default_factory=Counter)
-    """Rows by operation."""
+    """Number of rows by operation."""
     errors: int = 0
     first: datetime | None = None
     last: datetime | None = None
@@ -48,7 +48,7 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print a line for each table; status 1 if there are errors."""
+    """Print a line for each table. Return status 1 if there are errors."""
     fields = ["op", "database", "table", "event_time", "error", *(["before", "after"] if parsed.schema else [])]
     findings = Findings(decoder_arguments(parsed, fields=fields))
     read = inputs(parsed)
@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _tables(batches: Iterable[pa.RecordBatch]) -> dict[str, Table]:
-    """The tables by name, in the order of their first rows; rows that name none are of the table `-`."""
+    """Return the tables by name, in the order of their first rows. Rows without a table count for the table `-`."""
     tables: dict[str, Table] = {}
     for batch in batches:
         bad = batch["error"].is_valid().cast(pa.int64())
