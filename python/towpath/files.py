@@ -103,8 +103,8 @@ def find(places: Iterable[str], pattern: str = "*", framing: str = "auto", compr
     """Yield the files of some paths, ordered by name within each path.
 
     Args:
-        places: Paths or URIs of files or folders, or glob patterns with `*`, `?` and `[...]`. Files in a folder or
-            pattern are skipped if their names start with a dot or an underscore.
+        places: Paths or URIs of files or folders, or glob patterns with `*`, `?` and `[...]`. Files that a folder or
+            pattern lists are skipped if their names start with a dot or an underscore.
         pattern: Glob pattern of the file names to include.
         framing: One of `FRAMINGS`, or "auto" for the framing by the file's extension.
         compression: One of `COMPRESSIONS`, or "auto" for the compression by the file's extension.

@@ -15,7 +15,7 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str, limit: int | None = None, *, keep: str = "") -> str:
-    r"""A text without what a terminal obeys: such characters become escapes such as `\x1b`, as in Python.
+    r"""Replace the characters that a terminal obeys with escapes such as `\x1b`, as in Python.
 
     Args:
         text: A text that may come from a message.

@@ -25,7 +25,7 @@ class Versions:
 
     @property
     def jars(self) -> dict[str, str]:
-        """Return the tested jars as Maven coordinates for `spark.jars.packages`: "delta", "iceberg" and "kafka"."""
+        """Maven coordinates of the tested jars for `spark.jars.packages`, by name: "delta", "iceberg" and "kafka"."""
         minor = ".".join(self.spark.split(".")[:2])
         of_delta = "_2.13" if minor == "4.0" else f"_{minor}_2.13"
         artifacts = {

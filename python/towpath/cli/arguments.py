@@ -46,7 +46,7 @@ def add_filters(verb: argparse.ArgumentParser) -> None:
     add_input(verb)
     dialect = add_argument(verb, "dialect", help="the message format (default: %(default)s)")
     # Do not use `choices`: the decoder refuses unknown names. It knows aliases, and suggests the nearest name.
-    setattr(dialect, "completer", _dialects)  # noqa: B010  # what argcomplete reads
+    setattr(dialect, "completer", _dialects)  # noqa: B010  # argcomplete reads this
     add_argument(verb, "database", metavar="REGEX", help="only databases whose whole name matches")
     add_argument(verb, "table", metavar="REGEX", help="only tables whose whole name matches")
 

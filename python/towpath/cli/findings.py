@@ -115,7 +115,7 @@ class Findings:
         return DECODE_ERRORS if self._errors() or self.is_unmatched() else SUCCESS
 
     def is_unmatched(self) -> bool:
-        """Whether there are changes, but none passed the filter."""
+        """Return whether there are changes, but none passed the filter."""
         return self.decoder.metrics["filtered"] > 0 and not self.has_matched
 
     def _other_dialect(self, metrics: Metrics) -> Iterator[str]:

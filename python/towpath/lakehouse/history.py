@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PLACE = ("topic", "partition", "offset", "timestamp", "step")
 _OWN = {"_op": "op", "_event_time": "event_time", "_missing_columns": "IF(partial, missing, NULL)"}
-"""Columns of a history beside the table's columns and the order value, with their expressions over changes."""
+"""A history's own columns, except the order value, with their expressions over changes."""
 
 
 def append_changes(

@@ -133,7 +133,7 @@ def rebuild(
 
     # The new table gets no table of states. Never forget deletes here: the query may remember them for longer.
     of_new = replace(given, forget_after=None, status=None, report=report)
-    # The query does not follow a statement again that the new table has followed.
+    # Both replicators share this log: a statement that the new table has followed is not followed again in its place.
     of_rows = log.in_memory(spark) if given.columns else StatementLog(None, known.in_tasks)
 
     def apply(target: str) -> Replicator:

@@ -145,7 +145,7 @@ def replicate(
             `status`. `dead_letters` and `quarantine` still store whole messages.
         evolve: Whether to alter targets to fit the declared columns.
         forget_after: How long to remember deleted keys.
-        parallelism: How many tables are merged at the same time.
+        parallelism: Number of tables that are merged at the same time.
         merge: "auto": a task of Spark owns and merges a Delta table if the workers' Python has the package deltalake,
             the table is not too large, nothing needs Spark's MERGE (histories, soft deletes, masks), and the table is
             in a local folder, or on HDFS, ABFS or GCS and `storage_options` are given. "task": also on S3, where no

@@ -129,7 +129,7 @@ class ReplicateOptions:
 
     @property
     def settings(self) -> TableSettings:
-        """Return how targets are created and maintained."""
+        """Settings for creating and maintaining targets."""
         return TableSettings(
             self.table_properties,
             optimize_every=self.optimize_every,

@@ -147,7 +147,7 @@ def _origins(rows: DataFrame) -> list[Row]:
 
 
 def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
-    """The messages as the columns of Kafka's source."""
+    """Return the messages with the columns of Kafka's source."""
     if dialect is not None:
         rows = rows.filter(sql("dialect = {dialect}", dialect=string(dialect)))
     value = "message" if "message" in rows.columns else "value"

@@ -40,11 +40,11 @@ class BatchDecoder(Protocol):
 
     @property
     def columns(self) -> list[str]:
-        """Return the columns, like `towpath.Decoder.columns`."""
+        """Columns, as in `towpath.Decoder.columns`."""
 
     @property
     def metrics(self) -> Any:
-        """Return the metrics, like `towpath.Decoder.metrics`."""
+        """Metrics, as in `towpath.Decoder.metrics`."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decode batches, like `towpath.Decoder`."""

@@ -116,7 +116,7 @@ def _set(column: Sql, kind: ColumnType) -> Sql:
 
 
 def _label(value: Sql, kind: ColumnType) -> Sql:
-    """Return the label that equals a value, ignoring case if needed, as most collations do."""
+    """Return the label that equals a value. Ignore case if needed, like most collations."""
     labels = comma_separated(map(string, kind.labels))
     equal = sql("filter(array({labels}), y -> lower(y) = lower({value}))", labels=labels, value=value)
     template = "CASE WHEN {value} IN ({labels}) THEN {value} WHEN get({equal}, 1) IS NULL THEN get({equal}, 0) END"

@@ -25,7 +25,7 @@ _log = logging.getLogger("towpath.spark")
 
 @dataclass(frozen=True)
 class Follower:
-    """Follows the actions of statements."""
+    """Follower of the actions of statements."""
 
     spark: SparkSession
     known: KnownTargets

@@ -89,7 +89,7 @@ class Columns:
 
 
 class Identity(NamedTuple):
-    """Former names of a column since its table was created, or since the column was added."""
+    """Names of a column since its table was created, or since the column was added."""
 
     names: list[tuple[Name, str]]
     """Names of the table and of the column in lower case, the newest first."""

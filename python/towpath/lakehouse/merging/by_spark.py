@@ -115,7 +115,7 @@ class BySpark:
             return UNKNOWN_SIZE
         if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
             return SMALL
-        # Rewriting a file that mostly consists of changed rows is faster than marking them, and leaves no marks behind.
+        # Rewriting a file that mostly consists of changed rows is faster than marking them, and no marks pile up.
         return REWRITING if size <= table.size else MARKING
 
     def _one_by_one(self, tables: Sequence[SourceTable]) -> list[TableResult]:

@@ -59,7 +59,7 @@ _NULL_KEYS = (
 
 
 class Applier:
-    """Apply operation on a target."""
+    """Applier of changes to a target."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ _NOT_NEWER = "towpath: another writer has changed a row meanwhile"
 
 @dataclass(frozen=True)
 class Overwrite:
-    """The rows of a target after changes with distinct keys."""
+    """Content of a target after changes with distinct keys."""
 
     changes: Sql
     """View of the changes, `s`."""

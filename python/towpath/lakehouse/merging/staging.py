@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of one table in a batch, with facts that save jobs."""
+    """Changes of one table in a batch, with facts that save jobs."""
 
     frame: DataFrame
     keys: list[str]

@@ -292,7 +292,7 @@ def structured(changes: DataFrame) -> DataFrame:
     kinds: dict[str, Any] = {one.name: one.dataType for one in struct_type(change_schema(pa.struct([])))}
 
     def own(kind: Any, *names: str) -> Column:
-        """Return the first existing column, or field of a struct, among the names; null if there is none."""
+        """Return the first existing column, or field of a struct, among the names, or else null."""
         name = next((one for one in names if one in known), None)
         return (f.lit(None) if name is None else f.col(name)).cast(kind)
 

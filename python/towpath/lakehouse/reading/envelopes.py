@@ -113,7 +113,7 @@ class EnvelopeDecoder:
 
     @property
     def columns(self) -> list[str]:
-        """Columns of the table, of which there are none, for the interface of `towpath.Decoder`."""
+        """Columns as in `towpath.Decoder.columns`; empty here."""
         return self._decoder.columns
 
     @property

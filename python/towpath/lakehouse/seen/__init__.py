@@ -1,1 +1,1 @@
-"""What a query reports about tables: states, dead letters, quarantine."""
+"""Reports of a query about tables: states, dead letters, quarantine."""

@@ -116,7 +116,7 @@ class StatusTable:
         return {_name(row) for row in self._rows(spark)}
 
     def written(self, spark: SparkSession) -> dict[str, tuple[int, int]]:
-        """Return the targets that have been created, without those of dropped and renamed tables.
+        """Return the targets that have been created. Leave out dropped and renamed tables.
 
         Returns:
             Last batch of each target, and the last time its state was written, in microseconds since 1970.

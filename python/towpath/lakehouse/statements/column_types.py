@@ -20,7 +20,7 @@ class ColumnType:
 
     @property
     def text(self) -> str:
-        """Return the type in MySQL's spelling."""
+        """Type in MySQL's spelling."""
         labels = (label.replace("\\", "\\\\").replace("'", "''") for label in self.labels)
         inner = ",".join(f"'{label}'" for label in labels) or ",".join(self.arguments)
         return f"{self.name}{f'({inner})' if inner else ''}{' unsigned' * self.unsigned}{' zerofill' * self.zerofill}"

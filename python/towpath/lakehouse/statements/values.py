@@ -128,7 +128,7 @@ def _set(column_type: ColumnType, literal: Token, text: str) -> str | None:
 
 
 def _label(labels: tuple[str, ...], text: str) -> str | None:
-    """Return the member that equals a text, ignoring case if needed, as most collations do."""
+    """Return the member that equals a text. Ignore case if needed, like most collations."""
     text = text.rstrip(" ")
     equal = [label for label in labels if label.casefold() == text.casefold()]
     return text if text in labels else equal[0] if len(equal) == 1 else None

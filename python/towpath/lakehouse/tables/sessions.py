@@ -50,7 +50,7 @@ def _hadoop(spark: SparkSession) -> tuple[Any, Any]:
 
 
 class UnfittingJarError(RuntimeError):
-    """The session lacks a jar, such as Delta's, or has one for another Spark. Java's own error has pages of text."""
+    """Error for a missing jar, such as Delta's, or a jar for another Spark. Java's own error has pages of text."""
 
 
 def unfitting_jar(spark: str, error: BaseException) -> UnfittingJarError | None:

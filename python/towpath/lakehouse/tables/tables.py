@@ -75,7 +75,7 @@ def _is_order(data_type: DataType) -> bool:
 
 
 def free_name(columns: Iterable[str], current: str = ORDER) -> str:
-    """Return a name for the order values that is no prefix of a column's name: the current one if possible."""
+    """Return a name for the order values with which no column's name begins: the current one if possible."""
     taken = [name.lower() for name in columns]
     numbered = (f"{ORDER}_{number}" for number in range(1, len(taken) + 2))
     return next(name for name in (current, *numbered) if not any(one.startswith(name) for one in taken))
@@ -374,7 +374,7 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
 
 
 def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
-    """Append new rows to a table, and create it if needed. Stored rows that count block rows of the same identity."""
+    """Append rows to a table, and create it if needed. Skip a row if a stored row that counts has its identity."""
     create_or_evolve(rows.sparkSession, target, rows.schema)
     append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts or Sql("true"))
 

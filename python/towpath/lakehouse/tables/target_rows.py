@@ -17,7 +17,7 @@ ALL_ROWS = Sql("true")
 
 
 def other_rows(spark: SparkSession, own: Sql, target: str) -> DataFrame | None:
-    """Return the rows of a target that do not meet the condition for its own rows; None if there are none."""
+    """Return the rows of a target that do not meet the condition `own`; None if all rows meet it."""
     if own == ALL_ROWS:
         return None
     rows = filtered(spark, target, sql("NOT ({own})", own=own))

@@ -284,7 +284,7 @@ def _filled(template: str, names: Mapping[str, str], convert: Callable[[str], st
 
 
 def _reserved(target: str) -> str:
-    """Return a target that is no companion of another one, by appending an underscore to a companion's suffix."""
+    """Append an underscore to a target that ends like a companion, so that it never is another target's companion."""
     return f"{target}_" if _COMPANION.search(target) else target
 
 

@@ -54,7 +54,7 @@ def refused(error: Exception) -> ValueError:
 
 
 class Cluster:
-    """The brokers as the driver sees them."""
+    """Kafka's brokers as the driver sees them."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings

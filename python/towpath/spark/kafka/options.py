@@ -65,7 +65,7 @@ class KafkaSettings:
 
     @property
     def spark_schema(self) -> StructType:
-        """Return the columns of the output."""
+        """Columns of the output."""
         if self.undecoded:
             return struct_type(pa.schema(list(self.arguments["keep"].items())))
         return self.decoder().spark_schema
