@@ -93,7 +93,7 @@ def apply_changes(
         writer_options: Options of the `DataStreamWriter`.
 
     Returns:
-        The started query, for a stream. A batch has been applied on return.
+        The started query for a stream. None for a batch, which has then been applied.
 
     Raises:
         ValueError: An argument is wrong, a column is missing, nothing orders a stream's changes, the key is unknown,

@@ -147,9 +147,9 @@ def replicate(
         forget_after: How long to remember deleted keys.
         parallelism: Number of tables that are merged at the same time.
         merge: "auto": a task of Spark owns and merges a Delta table if the workers' Python has the package deltalake,
-            the table is not too large, nothing needs Spark's MERGE (histories, soft deletes, masks), and the table is
-            in a local folder, or on HDFS, ABFS or GCS and `storage_options` are given. "task": also on S3, where no
-            other driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
+            the table is not too large, and nothing needs Spark's MERGE (histories, soft deletes, masks). The table must
+            be in a local folder, or on HDFS, ABFS or GCS with `storage_options`. "task": also on S3, where no other
+            driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
         storage_options: Options of delta-rs on the workers to open the targets in a store, such as `{"aws_region":
             "eu-central-1"}`. delta-rs finds others in the environment of the workers.
         table_properties: Properties of new targets, in addition to towpath's own.
@@ -164,7 +164,7 @@ def replicate(
             `zero_date`, for all tables.
 
     Returns:
-        The started query, for a stream. A batch has been applied on return.
+        The started query for a stream. None for a batch, which has then been applied.
 
     Raises:
         ValueError: An argument is wrong; changes of a table cannot be applied and it may not be quarantined; or a

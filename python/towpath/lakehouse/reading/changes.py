@@ -196,7 +196,7 @@ class ChangeDecoder:
         incomplete = self._incomplete(messages, rows, lacks)
         is_update = pc.equal(rows["_op"], "update")
         partial = pc.and_(incomplete, is_update)
-        # The rest of a row whose key was changed is in no message.
+        # No message has the rest of a row whose key was changed.
         key_only = pc.or_(_key_only(rows["_source"]), pc.and_(incomplete, pc.invert(is_update)))
         # A delete that lacks columns may lack some of the key's columns.
         is_incomplete_delete = pc.and_(lacks, pc.equal(rows["_op"], "delete"))

@@ -92,7 +92,7 @@ def _joined(changes: pa.RecordBatch, at: pa.Array, rows: Mapping[str, pa.Array])
         **{name: pa.nulls(len(at), changes.schema.field(name).type) for name in ("missing", "error")},
         "partial": pa.repeat(False, len(at)),
     }
-    # The rest of a row that a partial update moves is in no message.
+    # No message has the rest of a row that a partial update moves.
     lacks = pc.and_(moves, changes.column("partial"))
     new = {
         "op": pc.if_else(moves, "insert", changes.column("op")),
