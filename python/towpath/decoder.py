@@ -42,6 +42,7 @@ class Decoder(_towpath.Decoder):
     is also a function for Spark: `df.mapInArrow(decoder, decoder.spark_schema)`.
 
     Args:
+        dialect: Message format: a name of `towpath.dialects()`, or "auto", which detects it for each message.
         schema: Columns of the table as DDL text ("id bigint, total decimal(10,2)"), `pyarrow.Schema` or Spark
             `StructType`. Without it a row image is a map from column name to text.
         database: Regular expression that must match the whole database name. Other messages are filtered out before
