@@ -150,8 +150,8 @@ def replicate(
             the table is not too large, and nothing needs Spark's MERGE (histories, soft deletes, masks). The table must
             be in a local folder, or on HDFS, ABFS or GCS with `storage_options`. "task": also on S3, where no other
             driver may write the targets at the same time. "spark": Spark's MERGE writes all targets.
-        storage_options: Options of delta-rs on the workers to open the targets in a store, such as `{"aws_region":
-            "eu-central-1"}`. delta-rs finds others in the environment of the workers.
+        storage_options: Options of delta-rs on the workers to open the targets in a store, such as
+            `{"aws_region": "eu-central-1"}`. delta-rs finds others in the environment of the workers.
         table_properties: Properties of new targets, in addition to towpath's own.
         cluster_by: `{"database.table": [columns]}`: clustering columns of new Delta tables.
         optimize_every: Compact a target's files after this number of batches (OPTIMIZE, or Iceberg's

@@ -9,7 +9,7 @@ The value is a struct. A target stores it with each row and with each tombstone.
   changed key as a delete and an insert.
 - `log`, `file`, `at`: the place in the binlog. `log` is the server and the name of its files.
 - `topic`, `partition`: the change's partition.
-- `table`: the table of the change, if several tables may share a target; otherwise null. It is never compared.
+- `table`: the table of the change, if several tables may share a target; otherwise null. It decides nothing.
 
 The first of these rules that knows both changes decides: commit times; places in the same binlog; offsets in the same
 partition; otherwise the whole structs, field by field in this order. An offset is better than an event time: MySQL's
