@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 
 import towpath
 from lake_cases import Together
-from lake_topic import TYPES, Topic, canal, row
+from lake_topic import TYPES, Topic, canal, of_delta, row
 from spark_rows import of_spark
 from towpath.lakehouse.merging.retries import is_lost, with_retries
 from towpath.lakehouse.reading.batch_messages import computed
@@ -119,8 +119,8 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     assert "column code is int in the table and string in the messages" in states["coded"]["reason"]
     assert "no primary key" in states["keyless"]["reason"]
     assert states["zero"]["dead_letters"] == 2
-    assert topic.load("dead").count() == 1
-    assert topic.load("dead_quarantine").count() == 4
+    assert len(topic.read("dead")) == 1
+    assert len(topic.read("dead_quarantine")) == 4
     with pytest.raises(ValueError, match=r"column code is int|say \('id',\) and \('id', 'code'\)"):
         topic.replicate(*poison, zero_date="error", on_table_error="fail")
     # The causes are removed.
@@ -135,7 +135,7 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     assert {status["state"] for status in states.values()} == {"ok"}
     applied = {name: states[name]["applied"] for name in ("coded", "keyless", "rekeyed", "zero")}
     assert applied == {"coded": 2, "keyless": 1, "rekeyed": 2, "zero": 1}
-    assert topic.load("dead_quarantine").filter("done_at IS NULL").count() == 0
+    assert len(topic.waiting("dead_quarantine")) == 0
 
 
 def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic, spark):
@@ -168,7 +168,7 @@ def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic,
         assert topic.rows("t") == [lacking[0], {"id": 2, "a": 5, "b": 1, "d": None}, lacking[1]]
         assert topic.rows("later") == lacking[:1]
         assert topic.rows("whole") == [{"id": 1, "a": 5, "b": 7, "d": None}]
-        waiting = of_spark(topic.load("dead").filter("done_at IS NULL").orderBy("offset").collect())
+        waiting = topic.waiting("dead")
         assert [one["offset"] for one in waiting] == [5, 8, 12]
         assert all("newer change" in one["reason"] for one in waiting)
         assert all(one["message"] for one in waiting)
@@ -177,7 +177,7 @@ def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic,
         *(canal(20 + at, "DELETE", table, {"id": key}, types, second=3) for at, (table, key) in enumerate(deleted))
     )
     topic.reprocess(zero_date="null")
-    assert topic.load("dead").filter("done_at IS NULL").count() == 0
+    assert len(topic.waiting("dead")) == 0
 
 
 NAMES = [
@@ -253,9 +253,9 @@ def test_ddl_is_followed_or_the_target_is_stale(topic):
     states = topic.states()
     assert [name for name, status in states.items() if status["state"] == "stale"] == ["d"]
     assert "TRUNCATE PARTITION" in states["d"]["statement"]
-    assert topic.load("ddl").count() == 5
+    assert len(topic.read("ddl")) == 5
     # A table has one row of states, however many statements are between its changes.
-    assert topic.load("status").count() == len(states)
+    assert len(topic.read("status")) == len(states)
     assert (states["a"]["applied"], states["b"]["applied"], states["b"]["ignored_as_old"]) == (2, 1, 1)
     yield [
         canal(12, "INSERT", "d", row(2, "x"), second=12),
@@ -281,7 +281,7 @@ def test_hostile_names_disable_no_folder_and_take_no_target(topic):
         message = canal(at, "INSERT", table, row(at, database), second=at, database=database)
         towpath.spark.replicate(topic.frame(message), shared, "canal-json", **own)
     assert topic.names("s_t_u") == {5: "s_t", 7: "s_t"}
-    states = {one["table"]: one["state"] for one in topic.load("own_status").collect()}
+    states = {one["table"]: one["state"] for one in topic.read("own_status")}
     assert states == {"u": "ok", "t_u": "quarantined"}
 
 
@@ -309,7 +309,7 @@ def test_partial_rows_inherit_from_their_own_row_only(topic):
     assert [
         one["a"] for one in of_spark(towpath.spark.versions(topic.load("shop/revived__history"), ["id"]).collect())
     ] == [1]
-    dead = of_spark(topic.load("dead").orderBy("offset").collect())
+    dead = topic.read("dead")
     assert [(one["table"], "only the changed columns" in one["reason"]) for one in dead] == [
         ("unknown", True),
         ("revived", False),
@@ -365,7 +365,7 @@ def test_writers_that_create_a_table_at_the_same_time_lose_nothing(spark, tmp_pa
 
         with ThreadPoolExecutor(len(writers)) as pool:
             list(pool.map(write, writers))
-        assert sorted(found["id"] for found in spark.read.format("delta").load(path).collect()) == list(writers)
+        assert sorted(found["id"] for found in of_delta(path)) == list(writers)
 
 
 @pytest.mark.parametrize("with_rows", [True, False])
@@ -383,7 +383,7 @@ def test_a_table_that_another_writer_creates_is_waited_for(spark, tmp_path, with
     else:
         create_or_evolve(spark, str(target), rows.schema)
     commit.join()
-    assert [found["id"] for found in spark.read.format("delta").load(str(target)).collect()] == [0]
+    assert [found["id"] for found in of_delta(str(target))] == [0]
 
 
 def test_a_folder_with_other_files_is_no_table(spark, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import DoubleType, IntegerType
 
 import towpath
-from lake_topic import Topic, canal, row
+from lake_topic import Topic, canal, of_delta, row
 from spark_rows import of_spark
 from towpath.lakehouse.tables.formats import DELTA, ICEBERG, format_of
 from towpath.lakehouse.tables.sql import Sql, execute, sql
@@ -93,7 +93,7 @@ def test_one_table_with_dead_letters_in_another_format(topic, tmp_path):
     )
     towpath.spark.apply_changes(changes, topic.name("shop/a"), ["id"], dead_letters=str(tmp_path / "dead"))
     assert topic.names("a") == {2: "x"}
-    assert [one["offset"] for one in topic.spark.read.format("delta").load(str(tmp_path / "dead")).collect()] == [3]
+    assert [one["offset"] for one in of_delta(str(tmp_path / "dead"))] == [3]
 
 
 def test_files_are_compacted_and_rows_stay(topic):

@@ -19,7 +19,7 @@ import towpath.replicate
 from documents import ROOT
 from exactly_once import Lake, compare, fill
 from lake_session import QUICK, lake_settings
-from lake_topic import Topic, canal, row
+from lake_topic import Topic, canal, of_delta, row
 from server_process import ServerProcess
 from simulated_source import moved_keys
 from towpath.job.exporter import Exporter
@@ -133,7 +133,7 @@ def test_a_job_that_is_killed_and_ended(spark, kafka, tmp_path, ran_here):
 
     assert ran_here(file, "--once")[0] == 0
     assert compare(spark, Lake(tmp_path), case) > 0
-    states = spark.read.format("delta").load(str(tmp_path / "lake" / "own" / "status")).collect()
+    states = of_delta(str(tmp_path / "lake" / "own" / "status"))
     assert {row["table"]: row["state"] for row in states} == dict.fromkeys(tables, "ok")
 
 
@@ -194,8 +194,8 @@ def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"^shop\.a: ok: 1 applied", ran.stdout, re.MULTILINE), ran.stdout
     assert ran.stdout.endswith("ended\n")
-    found = spark.read.format("delta").load(f"{tmp_path}/lake/shop/a").collect()
-    assert {one.id: one.name for one in found} == {1: "x"}
+    found = of_delta(f"{tmp_path}/lake/shop/a")
+    assert {one["id"]: one["name"] for one in found} == {1: "x"}
     assert spark.read.format("delta").load(f"{tmp_path}/lake/own/dead_letters").count() == 1
     assert spark.read.format("delta").load(f"{tmp_path}/lake/own/status").count() == 1
 
@@ -234,8 +234,7 @@ def test_the_first_snapshot_of_a_database(spark, kafka, tmp_path, ran_here):
         assert ran_here(file, "--once")[0] == 0
         (tmp_path / "db").rename(tmp_path / "gone") if (tmp_path / "db").exists() else None
     found = {
-        name: {one.id: one.name for one in spark.read.format("delta").load(f"{tmp_path}/lake/shop/{name}").collect()}
-        for name in ("a", "quiet")
+        name: {one["id"]: one["name"] for one in of_delta(f"{tmp_path}/lake/shop/{name}")} for name in ("a", "quiet")
     }
     assert found == {"a": {1: "x"}, "quiet": {7: "z"}}
 

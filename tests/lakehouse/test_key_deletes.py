@@ -91,7 +91,7 @@ def test_no_row_is_deleted_by_a_guess(topic):
     records = [without_schema(1), other, (b"1", None), (b"{}", None)]
     yield from numbered([without_schema(1, "a"), without_schema(2, "b"), *records])
     assert topic.names("t") == {1: "a", 2: "b"}
-    dead = {one["offset"]: (one["table"], one["reason"]) for one in topic.load("dead").collect()}
+    dead = {one["offset"]: (one["table"], one["reason"]) for one in topic.read("dead")}
     assert dead.keys() == {2, 3, 4, 5}
     assert dead[2] == (None, "the message names no table")
     assert dead[3][0] == "t"
@@ -103,7 +103,7 @@ def test_no_row_is_deleted_by_a_guess(topic):
 def test_a_delete_without_a_column_of_the_key_is_a_dead_letter(topic):
     yield from numbered([with_schema(1, "a"), with_schema(1)])
     assert topic.names("t") == {1: "a"}
-    [dead] = topic.load("dead").collect()
+    [dead] = topic.read("dead")
     assert (dead["message"], dead["offset"]) == (None, 1)
 
 

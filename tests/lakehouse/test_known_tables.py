@@ -124,7 +124,7 @@ def test_quarantine_gets_the_messages_of_blocks(topic, monkeypatch):
     topic.replicate_in_turn([inserts(0, 1, 2), failed], quarantine=topic.name("quarantine"))
     assert topic.names("a") == {1: "n1", 2: "n2"}
     assert topic.states()["a"]["reason"] == "no space left"
-    found = [bytes(one["value"]) for one in topic.load("quarantine").collect()]
+    found = [bytes(one["value"]) for one in topic.read("quarantine")]
     assert sorted(found) == sorted(one["value"] for one in failed)
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from lake_topic import Topic, canal, row
 from random_table import RandomTable
-from spark_rows import of_spark
 from towpath.lakehouse.merging import by_spark, jobs
 from towpath.lakehouse.merging.jobs import MARKING, REWRITING, batch_settings, session_settings
 from towpath.lakehouse.tables.tables import optimize_in_turn
@@ -33,7 +32,7 @@ def operations(topic, table):
 
 
 def contents(topic):
-    return sorted(map(repr, of_spark(topic.load("shop/a").collect())))
+    return sorted(map(repr, topic.read("shop/a")))
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])

@@ -7,8 +7,7 @@ import shutil
 import pytest
 
 import towpath
-from lake_topic import Topic, canal
-from spark_rows import of_spark
+from lake_topic import Topic, canal, of_delta
 from towpath.lakehouse.merging import stored
 from towpath.lakehouse.merging.rows import relevant
 from towpath.lakehouse.tables.targets import companion
@@ -51,13 +50,11 @@ class Lake:
         towpath.spark.apply_changes(self.frame(*messages, schema=schema), self.target, ["id"], **options)
 
     def rows(self):
-        return {row.pop("id"): row for row in of_spark(self.read(self.target).drop("_towpath").collect())}
+        rows = of_delta(self.target)
+        return {row.pop("id"): {name: cell for name, cell in row.items() if name != "_towpath"} for row in rows}
 
     def names(self):
         return {key: row["name"] for key, row in self.rows().items()}
-
-    def read(self, table):
-        return self.spark.read.format("delta").load(table)
 
 
 @pytest.fixture
@@ -84,7 +81,7 @@ def test_what_arrives_again_changes_nothing(lake, source):
     status = f"{lake.target}_status"
     lake.apply(*first, *second, *first, status=status)
     assert lake.names() == {9: "c"}
-    [row] = of_spark(lake.read(status).collect())
+    [row] = of_delta(status)
     assert (row["table"], row["state"]) == (lake.target, "ok")
     assert (row["applied"], row["ignored_as_old"], row["dead_letters"]) == (0, 3, 0)
 
@@ -111,8 +108,8 @@ def test_rows_that_cannot_be_decoded_are_kept_elsewhere(lake, source):
     for _ in range(2):
         lake.apply(good, *bad, dead_letters=lake.dead_letters)
     assert lake.names() == {1: "a"}
-    dead_letters = {row["offset"]: row for row in of_spark(lake.read(lake.dead_letters).collect())}
-    assert len(dead_letters) == lake.read(lake.dead_letters).count() == 2
+    dead_letters = {row["offset"]: row for row in of_delta(lake.dead_letters)}
+    assert len(dead_letters) == len(of_delta(lake.dead_letters)) == 2
     assert [dead_letters[1][name] for name in ("message", "topic", "partition", "row", "kind", "column")] == [
         bad[0]["value"],
         "t",
@@ -135,7 +132,7 @@ def test_columns_come_and_grow(lake, source):
     lake.apply(source.change("INSERT", row), schema=wide)
     # Messages of an older table definition may arrive later: their missing columns are null.
     lake.apply(source.change("INSERT", {"id": "3", "n": "7", "d": "0.25"}), schema="id bigint, n int, d decimal(5,2)")
-    types = dict(lake.read(lake.target).dtypes)
+    types = dict(lake.spark.read.format("delta").load(lake.target).dtypes)
     assert (types["n"], types["d"], types["added on"]) == ("bigint", "decimal(8,3)", "timestamp_ntz")
     got = {key: [str(cell) for cell in row.values()] for key, row in lake.rows().items()}
     assert got == {
@@ -174,7 +171,7 @@ def test_a_stream_is_applied_by_one_call_and_by_foreach_batch(lake, source, spar
     writer.trigger(**once).start().awaitTermination()
     want = {number: f"n{number}" for number in range(1, 40, 2)} | dict.fromkeys(range(0, 40, 4), "new")
     assert lake.names() == want
-    assert {row.id: row.name for row in lake.read(str(tmp_path / "other")).collect()} == want
+    assert {row["id"]: row["name"] for row in of_delta(tmp_path / "other")} == want
 
 
 def test_what_cannot_be_applied_is_refused(lake, source, spark):
@@ -236,10 +233,9 @@ def test_bounds_change_no_result(spark, tmp_path, monkeypatch, seed, batches):
                 lake.apply(*ahead)
     assert with_bounds.names() == without.names()
     assert sum(bounds is not None for bounds in found) > 2
-    tombstones = [
-        lake.read(companion(lake.target, "tombstones")).select("k0", "order") for lake in (with_bounds, without)
-    ]
-    assert sorted(map(str, tombstones[0].collect())) == sorted(map(str, tombstones[1].collect()))
+    tombstones = [of_delta(companion(lake.target, "tombstones")) for lake in (with_bounds, without)]
+    [first, second] = [sorted(str((row["k0"], row["order"])) for row in rows) for rows in tombstones]
+    assert first == second
 
 
 def test_a_truncate_deletes_the_older_rows_of_all_partitions(lake, source):
@@ -254,11 +250,11 @@ def test_a_truncate_deletes_the_older_rows_of_all_partitions(lake, source):
     # Again, with a late row and a new one.
     lake.apply(*batch, insert(6, 4, 1), insert(7, 8, 1), status=status)
     assert sorted(lake.names()) == [2, 3, 5, 7]
-    [found] = of_spark(lake.read(status).collect())
+    [found] = of_delta(status)
     assert (found["state"], found["applied"], found["ignored_as_old"]) == ("stale", 2 + 1, 2 + 5)
     assert found["reason"].startswith("1 rows may be older or newer")
-    tombstones = of_spark(lake.read(companion(lake.target, "tombstones")).select("k0", "truncated").collect())
-    assert tombstones == [{"k0": None, "truncated": True}]
+    [tombstone] = of_delta(companion(lake.target, "tombstones"))
+    assert (tombstone["k0"], tombstone["truncated"]) == (None, True)
 
 
 def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
@@ -268,6 +264,6 @@ def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
     apply(lake.frame(source.change("INSERT", row)), 0)
     shutil.rmtree(lake.target)
     apply(lake.frame(source.change("INSERT", row | {"id": "2"})), 1)
-    [found] = lake.read(status).collect()
+    [found] = of_delta(status)
     assert (lake.names(), found["state"]) == ({2: "x"}, "stale")
     assert "somebody removed the target" in found["reason"]

@@ -157,7 +157,7 @@ def test_a_query_logs_a_statement_once(spark, tmp_path):
     added = canal(1, "ALTER", "a", sql="ALTER TABLE a ADD COLUMN z int")
     for _ in range(2):
         topic.replicate(added, canal(2, "TRUNCATE", "a", sql="TRUNCATE TABLE a"), added)
-    assert sorted(one["sql"] for one in of_spark(topic.load("ddl").collect())) == [
+    assert sorted(one["sql"] for one in topic.read("ddl")) == [
         "ALTER TABLE a ADD COLUMN z int",
         "TRUNCATE TABLE a",
     ]

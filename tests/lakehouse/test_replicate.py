@@ -42,9 +42,9 @@ def test_each_table_goes_to_its_own_and_grows(topic):
     odd = topic.spark.read.format("delta").load(topic.name("shop/odd `name"))
     assert [int(one["编号"]) for one in odd.collect()] == [7]
     assert topic.tables("other") == []
-    [dead] = of_spark(topic.load("dead").collect())
+    [dead] = topic.read("dead")
     assert (dead["message"], dead["offset"], dead["kind"]) == (b"no message", 4, "syntax")
-    [statement] = of_spark(topic.load("ddl").collect())
+    [statement] = topic.read("ddl")
     assert (statement["offset"], statement["table"], statement["sql"]) == (0, "a", "create table a (...)")
     # An ALTER TABLE: a wider type and another column, from the next message on. It has changed within a message, too.
     wide, new = types | {"id": "bigint", "new": "decimal(5,2)"}, cells | {"id": str(2**40), "new": "1.25"}
@@ -59,7 +59,7 @@ def test_each_table_goes_to_its_own_and_grows(topic):
         2**40: "1.25",
     }
     assert topic.names("b") == {7: "x"}
-    assert topic.load("ddl").count() == topic.load("dead").count() == 1
+    assert len(topic.read("ddl")) == len(topic.read("dead")) == 1
     with pytest.raises(ValueError, match="column id is bigint in the table and string in the messages"):
         topic.replicate(canal(7, "INSERT", "a", row("x", "x"), {"id": "varchar(20)"}), on_table_error="fail")
 
@@ -99,7 +99,7 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(topic, spark):
     # The newest change comes first, in another partition.
     replicate(update, insert, *deleted, change("TIDB_WATERMARK", 400 * TSO))
     assert topic.names("t") == {1: "c"}
-    [mark] = topic.load("watermarks").collect()
+    [mark] = topic.read("watermarks")
     assert (mark["topic"], mark["partition"], mark["watermark_ts"]) == ("t", 0, 400 * TSO)
     assert mark["complete_until"] == datetime(1970, 1, 1, 0, 0, 0, 400_000)
     # Again, at higher offsets and without the later changes; then a new key below the watermark.
@@ -115,7 +115,7 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(topic, spark):
     replicate(*old, change("INSERT", 401 * TSO, row(4, "d")), partial)
     assert topic.states()["t"]["ignored_as_old"] - counted == 3
     assert topic.names("t") == {1: "c", 4: "d"}
-    [letter] = of_spark(topic.load("dead").collect())
+    [letter] = topic.read("dead")
     assert letter["message"] == partial["value"]
     assert "only the row's key" in letter["reason"]
     # A watermark that no producer can have reached hides no change, nor does one that a former version stored.
@@ -125,7 +125,7 @@ def test_ticdc_is_ordered_by_commit_time_and_watermarks(topic, spark):
     replicate(change("INSERT", 403 * TSO, row(7, "g")), change("TIDB_WATERMARK", 404 * TSO))
     assert topic.names("t") == {1: "c", 4: "d", 6: "f", 7: "g"}
     assert {one["watermark_ts"] for one in spark.table(marks).filter("partition = 0").collect()} == {404 * TSO}
-    letters = of_spark(topic.load("dead").collect())
+    letters = topic.read("dead")
     assert [one["kind"] for one in letters if one["message"] == future["value"]] == ["range"]
 
 

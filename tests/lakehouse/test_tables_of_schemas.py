@@ -289,4 +289,4 @@ def test_a_statement_that_names_no_table_is_logged(delta, caplog):
     [said] = [one.getMessage() for one in caplog.records]
     assert said.startswith("a statement that names no table is not followed: the statement is not one of MySQL")
     assert said.endswith("ALTER TABLE t ADD c NUMBER")
-    assert [one["sql"] for one in delta.load("ddl").collect()] == ["ALTER TABLE t ADD c NUMBER"]
+    assert [one["sql"] for one in delta.read("ddl")] == ["ALTER TABLE t ADD c NUMBER"]

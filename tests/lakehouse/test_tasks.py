@@ -11,7 +11,6 @@ from delta_history import commits
 from lake_cases import Case, Together
 from lake_topic import TYPES, Topic, canal, row
 from random_table import RandomTable
-from spark_rows import of_spark
 from task_attempts import PART, batch
 from towpath.lakehouse.merging import by_tasks, fold, owned_table
 from towpath.lakehouse.merging import rows as rows_module
@@ -56,7 +55,7 @@ def test_random_tables_are_those_of_sparks_merge(spark, tmp_path, seed):
     assert sorted(ids) == sorted(source.rows)
     orders = {}
     for way, topic in topics.items():
-        rows = of_spark(topic.load("shop/a").collect())
+        rows = topic.read("shop/a")
         orders[way] = sorted(repr(one).replace(topic.database, "") for one in rows)
     assert orders["auto"] == orders["spark"]
     assert set(writers(topics["auto"], "a")) == {"task"}
@@ -83,7 +82,7 @@ def test_rows_with_errors_are_dead_letters(topic):
     types = {"id": "tinyint", "name": "varchar(3)"}
     yield [canal(0, "INSERT", "a", row(1, "x"), types), canal(1, "INSERT", "a", row(700, "x"), types)]
     assert topic.names("a") == {1: "x"}
-    [letter] = of_spark(topic.load("dead").collect())
+    [letter] = topic.read("dead")
     assert (letter["offset"], letter["column"], letter["table"]) == (1, "id", "a")
     assert topic.states()["a"]["dead_letters"] == 1
     assert set(writers(topic, "a")) == {"task"}
@@ -106,7 +105,7 @@ def test_without_a_table_for_dead_letters_nothing_is_merged(topic):
     topic.replicate(good, bad, dead_letters=None, quarantine=topic.name("aside"))
     assert topic.names("a") == {}
     assert topic.states()["a"]["state"] == "quarantined"
-    assert topic.load("aside").count() == 2
+    assert len(topic.read("aside")) == 2
 
 
 @together
@@ -199,7 +198,7 @@ def test_features_that_a_task_refuses(targets):
 def test_a_later_run_forgets_what_an_earlier_one_deleted(topic):
     for key in (1, 2):
         topic.replicate(canal(key, "DELETE", "a", row(key, "x"), second=key), forget_after="0 seconds")
-        assert topic.load("shop/a__tombstones").count() == 1
+        assert len(topic.read("shop/a__tombstones")) == 1
 
 
 def test_deletion_vectors_are_read(topic):

@@ -24,9 +24,16 @@ class Case(Topic):
 
     def load(self, name):
         frame = super().load(name)
-        if name in PLACED:
-            return frame.filter(frame.topic == self.database)
-        return frame.filter(frame.database == self.database) if name in OWN_TABLES.values() else frame
+        return frame.filter(frame[of] == self.database) if (of := self._says_database(name)) else frame
+
+    def read(self, name):
+        of = self._says_database(name)
+        return [row for row in super().read(name) if not of or row[of] == self.database]
+
+    @staticmethod
+    def _says_database(name):
+        """The column of a table of all cases that says whose a row is."""
+        return "topic" if name in PLACED else "database" if name in OWN_TABLES.values() else None
 
     def tables(self, database):
         return super().tables(self.database if database == "shop" else database)

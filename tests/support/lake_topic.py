@@ -7,9 +7,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 
 import towpath
-from spark_rows import of_spark
+from spark_rows import of_arrow, of_spark
 from towpath.ddl import quoted
 from towpath.spark.kafka.options import COLUMNS as KAFKA
 
@@ -70,10 +72,23 @@ class Topic:
     def load(self, name):
         return self.spark.table(self.sql_name(name))
 
+    def read(self, name):
+        """The rows of a table. Those that towpath adds are in the order of their offsets, if they have some."""
+        try:
+            found = of_spark(self.load(name).collect()) if self.catalog else of_delta(self.name(name))
+        except DeltaError:  # a feature of Delta that delta-rs lacks
+            found = of_spark(self.load(name).collect())
+        return found if "/" in name else sorted(found, key=lambda row: row.get("offset") or 0)
+
+    def waiting(self, name):
+        """The rows of a table of dead letters, or of a quarantine, that were not applied yet."""
+        return [row for row in self.read(name) if row["done_at"] is None]
+
     def rows(self, table):
-        frame = self.load(f"shop/{table}")
-        own = [name for name in frame.columns if name.startswith("_towpath")]
-        return sorted(of_spark(frame.drop(own[-1]).collect()), key=lambda row: row["id"])
+        found = self.read(f"shop/{table}")
+        for row in found:
+            del row[[name for name in row if name.startswith("_towpath")][-1]]
+        return sorted(found, key=lambda row: row["id"])
 
     def tables(self, database):
         """The names or folders of a database's tables, without those that towpath adds."""
@@ -85,7 +100,7 @@ class Topic:
         return {row["id"]: row["name"] for row in self.rows(table)}
 
     def states(self):
-        return {row["table"]: row for row in of_spark(self.load("status").collect())}
+        return {row["table"]: row for row in self.read("status")}
 
     def state_of(self, tables=None):
         """The state of each table, or of these."""
@@ -100,8 +115,15 @@ class Topic:
 
     def version(self, table):
         """How many commits it has."""
-        name = self.sql_name(f"shop/{table}")
-        return self.spark.sql(f"SELECT * FROM {name}.snapshots" if self.catalog else f"DESCRIBE HISTORY {name}").count()
+        if self.catalog:
+            return self.spark.sql(f"SELECT * FROM {self.sql_name(f'shop/{table}')}.snapshots").count()
+        return 1 + DeltaTable(self.name(f"shop/{table}")).version()
+
+
+def of_delta(path):
+    """The rows of a Delta table, read with delta-rs, which takes a tenth of Spark's time."""
+    found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
+    return of_arrow(pa.RecordBatchReader.from_stream(found).read_all())
 
 
 def canal(at, kind, table, row=None, types=TYPES, *, old=None, second=0, partition=0, **more):
