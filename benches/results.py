@@ -51,7 +51,7 @@ NOTES = """\
   200,000 changes of 50,000 keys in four batches, million a million of 200,000 (in four batches, and in 40); of 20 tables each has 20 changes in each of
   two batches, of 8, 100 and 500 tables ten. hot, hot by Spark, on Iceberg and million were measured in four rounds, 20M rows in two, every second round in the reverse
   order, on 2026-11-26; the other shapes on the day before on a faster machine, in two rounds, 100 and 500 tables in one. Both ways read 8 tables and 8 topics with
-  `kafka.fetch.max.wait.ms` = `20`, as `docs/cluster.md` says for topics with many partitions.
+  `kafka.fetch.max.wait.ms` = `20`, as `docs/platforms/cluster.md` says for topics with many partitions.
   Kafka's default delays the answer for each partition by up to 500 ms: with it the 8 topics took 33.3 s (31.6-35.0), the recipe 39.3 s.
 """
 LIMITS = """\

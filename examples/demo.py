@@ -67,7 +67,7 @@ def main() -> None:
         step(bar, "writing Parquet", lambda: store(kafka))
         step(bar, "writing a report", lambda: report(kafka))
     print(f"\nAll of this took {time.monotonic() - started:.0f} s.")
-    print("From a topic to Delta tables: towpath replicate examples/job.yml (docs/job.md)")
+    print("From a topic to Delta tables: towpath replicate examples/job.yml (docs/lakehouse/job.md)")
     spark.stop()
 
 

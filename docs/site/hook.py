@@ -1,4 +1,4 @@
-"""Adds to the site what is not in `docs/`: pages from the code, and files of other folders that pages link to."""
+"""Adds pages to the site: from the code, from files of other folders that pages link to, and redirects."""
 
 import json
 import posixpath
@@ -15,6 +15,7 @@ SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 sys.path.insert(0, str(SITE))
 
+import redirects  # noqa: E402
 import reference  # noqa: E402
 
 import towpath  # noqa: E402
@@ -73,6 +74,11 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"]({posixpath.relpath(target, folder)})" if target else link[0]
 
     return re.sub(r"\]\((\.\./[^)]+)\)", on_site, markdown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Keep the old addresses."""
+    redirects.write_redirects(Path(config.site_dir))
 
 
 def _examples() -> str:

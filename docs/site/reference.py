@@ -242,7 +242,7 @@ def parameters_page() -> str:
 def _dialect_options() -> str:
     rows = []
     for name, (meaning, value) in _explained(options._DIALECT_OPTIONS, DIALECT_OPTIONS, "options of dialects").items():
-        pages = ", ".join(f"[{dialect}]({dialect}.md)" for dialect in dialects_with(name, value)) or "all"
+        pages = ", ".join(f"[{dialect}](dialects/{dialect}.md)" for dialect in dialects_with(name, value)) or "all"
         rows.append([f"`{name}`", _code(options._DIALECT_OPTIONS[name]), meaning, pages])
     return _table(["option", "type", "meaning", "dialects"], rows)
 
@@ -311,8 +311,8 @@ def _sources() -> str:
     return (
         '## format("towpath")\n\n'
         "All parameters of `towpath.Decoder` except `value` and `key`, as text. Also, for files "
-        f"([meaning](source.md#options)): {', '.join(own)}.\n\n"
-        f"For topics ([meaning](kafka.md#options)): {', '.join(f'`{name}`' for name in _KAFKA_PARSERS)} "
+        f"([meaning](spark/source.md#options)): {', '.join(own)}.\n\n"
+        f"For topics ([meaning](spark/kafka.md#options)): {', '.join(f'`{name}`' for name in _KAFKA_PARSERS)} "
         "and `kafka.*`.\n"
     )
 

@@ -1,4 +1,4 @@
-"""A cluster whose nodes have no towpath: the job brings it, in both of the ways in docs/cluster.md."""
+"""A cluster whose nodes have no towpath: the job brings it, in both of the ways in docs/platforms/cluster.md."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from spark_cluster import QUICK_START, SparkCluster, node_environment
 from spark_rows import of_arrow
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "cluster.md").read_text()
+DOCUMENT = (ROOT / "docs" / "platforms" / "cluster.md").read_text()
 FIELDS = ("op", "database", "table", "before", "after", "row", "error")
 
 

@@ -334,9 +334,9 @@ def test_the_pages_streams(spark, kafka, topic, tmp_path):
     rows = [change(data=[order(number, f"{number}.50")], pkNames=["id"], mysqlType=types) for number in range(20)]
     kafka.produce(topic, [(None, row, at % 2) for at, row in enumerate(rows)] + [(None, b"none", 0)])
     names = {"spark": spark, "broker": kafka.bootstrap, "lake": str(tmp_path), "towpath": towpath}
-    run("docs/kafka.md", block("docs/kafka.md", '"upsert"').replace("binlog.shop", topic), names)
+    run("docs/spark/kafka.md", block("docs/spark/kafka.md", '"upsert"').replace("binlog.shop", topic), names)
     for text, target, dead in (("apply_changes", "orders", "dead_letters"), ('"messages"', "shop/orders", "dead")):
-        run("docs/kafka.md", block("docs/kafka.md", text).replace("binlog.shop", topic), names)
+        run("docs/spark/kafka.md", block("docs/spark/kafka.md", text).replace("binlog.shop", topic), names)
         names["query"].processAllAvailable()
         names["query"].stop()
         found, letters = (spark.read.format("delta").load(str(tmp_path / name)).collect() for name in (target, dead))

@@ -59,7 +59,7 @@ def test_the_pages_on_lakehouses(spark, kafka, filled, tmp_path, capsys):
     table = spark.table(f"ice.{tmp_path.name}.shop.orders").drop("_towpath")
     assert table.collect() == [(1, Decimal("12.50"))]
     assert spark.table(f"ice.{tmp_path.name}.towpath.dead_letters").count() == 1
-    run_block("docs/spark.md", "Window", names)
+    run_block("docs/spark/index.md", "Window", names)
     changes = spark.sql("SELECT 1 AS id, struct(n) AS _sequence FROM VALUES (1), (3), (2) AS v(n)")
     assert [row._sequence.n for row in names["newest"](changes, ["id"]).collect()] == [3]
 

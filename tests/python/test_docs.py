@@ -54,7 +54,7 @@ def test_the_readmes_table_of_dialects():
 
 def test_every_dialect_has_a_page():
     for dialect in towpath.dialects():
-        page = (ROOT / "docs" / f"{dialect['name']}.md").read_text()
+        page = (ROOT / "docs" / "dialects" / f"{dialect['name']}.md").read_text()
         assert all(f"`{alias}`" in page for alias in dialect["aliases"])
 
 
@@ -69,20 +69,20 @@ def test_links_out_of_the_pages_lead_to_something_on_the_site():
 @pytest.mark.parametrize("name", [dialect["name"] for dialect in towpath.dialects()])
 def test_the_code_on_a_dialects_page_runs(name):
     names: dict[str, object] = {}
-    for code in blocks(f"docs/{name}.md"):
-        run(f"docs/{name}.md", code, names)
+    for code in blocks(f"docs/dialects/{name}.md"):
+        run(f"docs/dialects/{name}.md", code, names)
 
 
 RUN = {
-    **{f"{dialect['name']}.md": "here" for dialect in towpath.dialects()},
+    **{f"dialects/{dialect['name']}.md": "here" for dialect in towpath.dialects()},
     "README.md": "here, tests/spark/test_spark_docs.py",
     "report.md": "here, tests/spark/test_spark_docs.py",
     "recipes.md": "tests/python/test_recipes.py",
     "start.md": "tests/python/test_readme.py, tests/spark/test_spark_docs.py",
-    "from-from-json.md": "tests/spark/test_spark_docs.py",
-    "source.md": "tests/spark/test_spark_docs.py",
-    "spark.md": "tests/spark/test_spark_docs.py, tests/spark/test_column.py, tests/lakehouse/test_lakehouse_docs.py",
-    "kafka.md": "tests/lakehouse/test_kafka_source.py",
+    "migrating/from-json.md": "tests/spark/test_spark_docs.py",
+    "spark/source.md": "tests/spark/test_spark_docs.py",
+    "spark/index.md": "tests/spark/ (test_spark_docs.py, test_column.py), tests/lakehouse/test_lakehouse_docs.py",
+    "spark/kafka.md": "tests/lakehouse/test_kafka_source.py",
     **dict.fromkeys(
         ("lakehouse/index.md", "lakehouse/order.md", "lakehouse/statements.md", "lakehouse/operations.md"),
         "tests/lakehouse/test_lakehouse_docs.py",

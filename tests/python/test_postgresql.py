@@ -1,4 +1,4 @@
-"""What `docs/postgresql.md` says, by messages in Debezium's format."""
+"""What `docs/dialects/postgresql.md` says, by messages in Debezium's format."""
 
 import base64
 import json

@@ -94,7 +94,7 @@ def test_every_function_for_spark_is_on_both_pages(reference):
 
 
 def test_the_sites_table_of_dialects():
-    rows = [f"| [{d['name']}]({d['name']}.md) | {d['producer']} | {d['wire']} |" for d in towpath.dialects()]
+    rows = [f"| [{d['name']}](dialects/{d['name']}.md) | {d['producer']} | {d['wire']} |" for d in towpath.dialects()]
     assert (
         "| name | producer | wire |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         in (ROOT / "docs" / "index.md").read_text()
@@ -107,4 +107,15 @@ def test_every_page_is_in_the_navigation():
     listed = re.findall(r"[:-] ([\w/-]+\.md)$", navigation, re.MULTILINE)
     made = ["columns.md", "parameters.md", "examples.md", "notebook.md", "results.md", "changelog.md"]
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
-    assert sorted(listed) == sorted([*made, *pages - {"lakehouse.md"}])  # for readers of the repository only
+    assert sorted(listed) == sorted([*made, *pages])
+
+
+def test_old_addresses_lead_to_pages(tmp_path):
+    spec = importlib.util.spec_from_file_location("redirects", SITE / "redirects.py")
+    redirects = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(redirects)
+    redirects.write_redirects(tmp_path)
+    for old, new in redirects.REDIRECTS.items():
+        assert (ROOT / "docs" / f"{new}.md").exists()
+        assert not (ROOT / "docs" / f"{old}.md").exists()
+        assert f'href="../{new}/"' in (tmp_path / old / "index.html").read_text()

@@ -1,8 +1,8 @@
 """The upsert layout feeds AutoCDC of Spark 4.3.
 
-AutoCDC needs a table format that can merge, which pyspark does not carry; docs/auto-cdc.md says how far it was tried
-with one. Here the arguments of the example are held against Spark's own signature, its frame against what Spark demands
-of it, and the rule by which AutoCDC picks rows against the rows that MySQL had in the end.
+AutoCDC needs a table format that can merge, which pyspark does not carry. docs/spark/auto-cdc.md says how far it was
+tried with one. Here the arguments of the example are held against Spark's own signature, its frame against what Spark
+demands of it, and the rule by which AutoCDC picks rows against the rows that MySQL had in the end.
 """
 
 import importlib.util
@@ -125,7 +125,7 @@ def test_the_arguments_are_those_of_spark(example):
     ask = "import inspect, pyspark.pipelines as p; print(*inspect.signature(p.create_auto_cdc_flow).parameters)"
     ran = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     parameters = ran.stdout.split()
-    assert "apply_as_truncates" not in parameters, "docs/auto-cdc.md says that there is no such thing"
+    assert "apply_as_truncates" not in parameters, "docs/spark/auto-cdc.md says that there is no such thing"
     for flow in example.flows:
         assert set(flow) <= set(parameters)
         assert set(flow) >= {"target", "source", "keys", "sequence_by"}

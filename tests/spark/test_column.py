@@ -54,7 +54,7 @@ def test_keys_are_a_column_too(spark):
 @needs_arrow_functions
 def test_the_page_on_spark(spark):
     names = {"df": numbered(spark, MIXED).drop("number"), "towpath": towpath, "functions": f}
-    run_block("docs/spark.md", "towpath.spark.from_cdc", names)
+    run_block("docs/spark/index.md", "towpath.spark.from_cdc", names)
     decoded = towpath.spark.decode(
         names["df"], "canal-json", "id bigint, total decimal(10,2)", layout="upsert", keep=["offset"]
     )

@@ -189,7 +189,7 @@ def test_long_ranges_are_cut(at_least, sizes):
 
 
 def test_every_option_is_on_the_page():
-    page = (ROOT / "docs" / "kafka.md").read_text().partition("## Options")[2]
+    page = (ROOT / "docs" / "spark" / "kafka.md").read_text().partition("## Options")[2]
     named = re.findall(r"`([\w.]+)`", "".join(re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)))
     selection = {"subscribe", "subscribePattern", "assign"}
     assert set(named) | selection == {*options._KAFKA_PARSERS, "kafka.bootstrap.servers", "keep", "layout"}

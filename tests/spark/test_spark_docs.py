@@ -1,4 +1,4 @@
-"""The Spark code of the README, of docs/spark.md and of docs/source.md runs as printed."""
+"""The Spark code of the README, of docs/spark/index.md and of docs/spark/source.md runs as printed."""
 
 import gzip
 import importlib.util
@@ -75,7 +75,7 @@ def test_stream(names, spark, tmp_path):
     )
     kafka.write.parquet(str(tmp_path / "kafka"))
     names["spark"] = KafkaStandIn(spark, str(tmp_path / "kafka"))
-    run_block("docs/spark.md", "orders = towpath", names)
+    run_block("docs/spark/index.md", "orders = towpath", names)
     query = names["orders"].writeStream.format("memory").queryName("readme").trigger(availableNow=True).start()
     query.awaitTermination(600)
     rows = spark.table("readme").orderBy("offset").collect()
@@ -89,13 +89,13 @@ def test_stream(names, spark, tmp_path):
 def test_spark_page_has_the_readmes_blocks():
     """Which the tests above run."""
     for word in ("frame.select", "df.mapInArrow"):
-        assert block("docs/spark.md", word) == block("README.md", word)
+        assert block("docs/spark/index.md", word) == block("README.md", word)
     shown = re.search(r"frame\.select.*?(```text\n.*?```)", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    assert shown in (ROOT / "docs" / "spark.md").read_text()
+    assert shown in (ROOT / "docs" / "spark" / "index.md").read_text()
 
 
 def test_spark_page_counts(names, capsys):
-    run_block("docs/spark.md", "Observation", names)
+    run_block("docs/spark/index.md", "Observation", names)
     assert capsys.readouterr().out == "3 1 1\n"
 
 
@@ -112,15 +112,15 @@ def test_page_for_beginners(names, capsys):
 
 def test_moving_from_from_json(names, spark):
     """Both ways on the page give the same rows, and the rows are those in the messages."""
-    by_hand, by_towpath = blocks("docs/from-from-json.md")
+    by_hand, by_towpath = blocks("docs/migrating/from-json.md")
     values = [
         *MESSAGES[:2],
         change("DELETE", data=[{"id": "7", "total": "13.00"}]),
         change(data=[{"id": "8", "total": "1.00"}], table="others"),
     ]
     names["df"] = spark.createDataFrame(list(enumerate(values)), "offset long, value binary")
-    run("docs/from-from-json.md", by_hand, names)
-    run("docs/from-from-json.md", by_towpath, names)
+    run("docs/migrating/from-json.md", by_hand, names)
+    run("docs/migrating/from-json.md", by_towpath, names)
     found = [[tuple(row) for row in names[name].collect()] for name in ("by_hand", "by_towpath")]
     wanted = [("insert", 7, "12.50"), ("update", 7, "13.00"), ("delete", 7, "13.00")]
     assert found[0] == found[1] == [(op, key, Decimal(total)) for op, key, total in wanted]
@@ -129,8 +129,8 @@ def test_moving_from_from_json(names, spark):
 @pytest.mark.skipif(pyspark.__version__ < "4", reason="data sources in Python came with Spark 4")
 def test_source_page(names, tmp_path, capsys):
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join(MESSAGES)))
-    [code] = blocks("docs/source.md")
-    run("docs/source.md", code.replace("captures/", f"{tmp_path}/"), names)
+    [code] = blocks("docs/spark/source.md")
+    run("docs/spark/source.md", code.replace("captures/", f"{tmp_path}/"), names)
     shown = capsys.readouterr().out
     assert re.search(r"insert\|\s*7\|\s*12\.50\|\s*0\|", shown)
     assert re.search(rf"error\|\s*NULL\|\s*NULL\|\s*{sum(map(len, MESSAGES[:2])) + 2}\|", shown)
@@ -138,7 +138,7 @@ def test_source_page(names, tmp_path, capsys):
 
 
 def test_options_and_framings_of_the_source_page():
-    text = (ROOT / "docs" / "source.md").read_text()
+    text = (ROOT / "docs" / "spark" / "source.md").read_text()
     own = re.findall(r"^\| `(\w+)` \| ", text.partition("## Framings")[0], re.MULTILINE)
     assert set(own) == {*options._DEFAULTS, "keep"} - {"path", "paths"}
     assert "Every argument of `towpath.Decoder` except `value` and `key`" in text
@@ -149,7 +149,7 @@ def test_options_and_framings_of_the_source_page():
 
 
 def test_spark_page_listener(names, spark):
-    run_block("docs/spark.md", "progress_listener", names)
+    run_block("docs/spark/index.md", "progress_listener", names)
     spark.streams.removeListener(names["listener"])
     assert isinstance(names["listener"], StreamingQueryListener)
     assert names["batches"] == []
@@ -165,9 +165,9 @@ def test_report_page(names, tmp_path, monkeypatch):
 def test_every_block_of_the_documents_is_run_by_some_test():
     words = {
         "README.md": ["towpath.Decoder(", "frame.select", "df.mapInArrow"],
-        "docs/source.md": ['format("towpath")'],
+        "docs/spark/source.md": ['format("towpath")'],
         "docs/report.md": ["write_report", "spark.report"],
-        "docs/spark.md": [
+        "docs/spark/index.md": [
             "PYSPARK_PYTHON",
             "frame.select",
             "df.mapInArrow",
@@ -183,7 +183,7 @@ def test_every_block_of_the_documents_is_run_by_some_test():
         "docs/lakehouse/statements.md": ["state <> 'ok'"],
         "docs/lakehouse/operations.md": ["towpath.spark.reprocess"],
         "docs/start.md": ["towpath.Decoder(", "SparkSession"],
-        "docs/from-from-json.md": ["from_json", "towpath.spark.decode"],
+        "docs/migrating/from-json.md": ["from_json", "towpath.spark.decode"],
     }
     for document, expected in words.items():
         assert [next(word for word in expected if word in block) for block in blocks(document)] == expected

@@ -147,7 +147,7 @@ def test_many_messages_are_decoded_in_parts(spark, kafka, monkeypatch):
 def test_the_page(spark, kafka):
     frame = kafka(MIXED)
     names = {"df": frame, "towpath": towpath, "spark": spark}
-    run_block("docs/spark.md", "FROM from_cdc", names)
+    run_block("docs/spark/index.md", "FROM from_cdc", names)
     wanted = towpath.spark.decode(
         frame, "canal-json", "id bigint, total decimal(10,2)", table="orders", layout="upsert", keep=["offset"]
     )
@@ -157,7 +157,7 @@ def test_the_page(spark, kafka):
 def test_a_view_of_files(spark, tmp_path):
     messages = [change(data=[order(number, f"{number}.50")]) for number in range(3)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"\n".join(messages)))
-    [page] = blocks("docs/source.md", "sql")
+    [page] = blocks("docs/spark/source.md", "sql")
     create, select, _ = page.replace("captures/", f"{tmp_path}/").split(";")
     spark.catalog.dropTempView("orders")
     spark.sql(create)

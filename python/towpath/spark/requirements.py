@@ -83,7 +83,7 @@ def on_worker(function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordB
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError(
                 f"the Python of this worker, {sys.executable}, has no module {error.name}: install towpath there, or "
-                "set PYSPARK_PYTHON to a Python that has it before the session is created (docs/cluster.md)",
+                "set PYSPARK_PYTHON to a Python that has it before the session is created (docs/platforms/cluster.md)",
                 name=error.name,
             ) from None
         yield from decode(batches)

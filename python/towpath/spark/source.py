@@ -29,7 +29,7 @@ _MOST_TASKS = 100_000
 
 
 class TowpathDataSource(DataSource):
-    """Data source for files of messages, or topics. `docs/source.md` and `docs/kafka.md` describe the options."""
+    """Data source for files and topics. `docs/spark/source.md` and `docs/spark/kafka.md` describe the options."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)

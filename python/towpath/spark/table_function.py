@@ -33,7 +33,7 @@ class _Analyzed(AnalyzeResult):
 
 
 class FromCdc:
-    """Table function that decodes the column `value` of a table of messages. `docs/spark.md` describes it."""
+    """Table function that decodes the column `value` of a table of messages. `docs/spark/index.md` describes it."""
 
     def __init__(self, analyzed: _Analyzed) -> None:
         self._decoder = Decoder(**analyzed.arguments)

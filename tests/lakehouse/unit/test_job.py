@@ -353,7 +353,7 @@ ROOT = Path(__file__).parents[3]
 
 def test_the_documents_have_jobs(tmp_path, monkeypatch):
     monkeypatch.setenv("KAFKA", "broker:9092")
-    pages = "".join((ROOT / name).read_text() for name in ("README.md", "docs/job.md"))
+    pages = "".join((ROOT / name).read_text() for name in ("README.md", "docs/lakehouse/job.md"))
     printed = re.findall(r"```yaml\n(.*?)```", pages, re.DOTALL)
     assert len(printed) == 2
     for text in (*printed, (ROOT / "examples" / "job.yml").read_text()):
@@ -365,7 +365,7 @@ def test_the_document_names_each_metric():
     exporter = Exporter("127.0.0.1", 0)
     exporter.count_tables([TableStatus("shop", "a", "x")])
     served = re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", scraped(exporter), re.MULTILINE)
-    names = re.findall(r"`(towpath_\w+)`", (ROOT / "docs" / "job.md").read_text())
+    names = re.findall(r"`(towpath_\w+)`", (ROOT / "docs" / "lakehouse" / "job.md").read_text())
     assert {name for name in served if not name.endswith("_created")} == set(names)
 
 
