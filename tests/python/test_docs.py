@@ -66,7 +66,7 @@ def test_links_out_of_the_pages_lead_to_something_on_the_site():
     assert {target for target in targets if target.startswith("../")} <= ast.literal_eval(moved).keys()
 
 
-@pytest.mark.parametrize("name", [dialect["name"] for dialect in towpath.dialects()])
+@pytest.mark.parametrize("name", [*(dialect["name"] for dialect in towpath.dialects()), "postgresql"])
 def test_the_code_on_a_dialects_page_runs(name):
     names: dict[str, object] = {}
     for code in blocks(f"docs/dialects/{name}.md"):
@@ -76,6 +76,7 @@ def test_the_code_on_a_dialects_page_runs(name):
 RUN = {
     **{f"dialects/{dialect['name']}.md": "here" for dialect in towpath.dialects()},
     "README.md": "here, tests/spark/test_spark_docs.py",
+    "dialects/postgresql.md": "here",
     "report.md": "here, tests/spark/test_spark_docs.py",
     "recipes.md": "tests/python/test_recipes.py",
     "start.md": "tests/python/test_readme.py, tests/spark/test_spark_docs.py",
