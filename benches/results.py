@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "benches" / "figures"
 NOTES = """\
 - The peers do less. simd-json's tape and `IgnoredAny` decode nothing; derived and prost's structs and apache-avro's
-  values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro that of the after
+  values keep text; the Python peers, `from_json` and orjson give the row of `data` only, fastavro the row of the after
   image. towpath, Flink and fastjson2 typed give both images whole. towpath's figures are of `op`, `before`, `after`,
   `event_time` (in Python and Spark `produced_time` too), with every rule of the contract in force.
 - Every Python and Spark peer's output was compared with towpath's before it was timed, the JVM peers' sums with the
@@ -39,7 +39,7 @@ NOTES = """\
   when the machine has other work.
 - The Rust bench decodes one batch of 10,000 messages (1,250 packets) again and again. Python and the JVM go through the
   whole corpus, Python in batches of 10,000.
-- Instructions and misses are callgrind's: those of three runs over 2,000 messages less those of one, so that start-up is
+- Instructions and misses are callgrind's: three runs over 2,000 messages less one run, so that start-up is
   out. Its data cache is the same on every machine: 32 KiB in 8 ways, lines of 64 bytes; misses are of reads and writes.
 - Memory is of one batch of 10,000 messages. Allocated is the sum of all that was asked for, used again or not; the peak is
   Linux's, of three decodes after each other, less what was resident before, which is the program and the batch.
@@ -47,10 +47,12 @@ NOTES = """\
   the newest Spark. Spark 4.0 spends about 0.2 s of CPU on each Python task before it begins, newer ones next to none: as
   much for identity as for towpath, and with four tasks most of what small topics cost.
 - `replicate`'s peer is a recipe: from_json, a window for the newest change of each key, MERGE, four tables at a time. It
-  orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards. hot is
+  orders by offset, and keeps neither deleted keys nor what it cannot decode. The tables of both were equal afterwards.
+- Shapes of `replicate`: hot is
   200,000 changes of 50,000 keys in four batches, million a million of 200,000 (in four batches, and in 40); of 20 tables each has 20 changes in each of
   two batches, of 8, 100 and 500 tables ten. hot, hot by Spark, on Iceberg and million were measured in four rounds, 20M rows in two, every second round in the reverse
-  order, on 2026-11-26; the other shapes on the day before on a faster machine, in two rounds, 100 and 500 tables in one. Both ways read 8 tables and 8 topics with
+  order, on 2026-11-26; the other shapes on the day before on a faster machine, in two rounds, 100 and 500 tables in one.
+- `replicate` and its recipe read 8 tables and 8 topics with
   `kafka.fetch.max.wait.ms` = `20`, as `docs/platforms/cluster.md` says for topics with many partitions.
   Kafka's default delays the answer for each partition by up to 500 ms: with it the 8 topics took 33.3 s (31.6-35.0), the recipe 39.3 s.
 """
@@ -71,7 +73,9 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
   the instructions of the tape and needs 0.7 to 1.0 times its time: the tape is one loop that stays in the cache and in the branch
   predictor, towpath is many small steps, with about 70 mispredicted branches a message (simulated; a third are calls through tables, which
   processors predict better than callgrind does), 35 misses of the
-  instruction cache and 75 of the data cache against 18. On the same machine, in minutes when its neighbours were quiet, `wide`
+  instruction cache and 75 of the data cache against 18.
+
+  On the same machine, in minutes when its neighbours were quiet, `wide`
   reached 1.49 and `narrow` 1.64; under load both sides slow down, but the tape less. A reader of values without calls, one loop for a
   row's columns and other code layouts were tried: 1 to 2 % each. What is left is one typed routine for each template in place of a
   call for each cell, and text columns that are checked once.
@@ -85,8 +89,10 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **Identity in Spark**: the decoder takes about 0.3 s of 400k messages (0.44 GB), and the two images weigh more than the message on
   their way back to the JVM. The ratios were 1.21 and 1.38 of a wheel that was built without a profile.
 - **replicate, 20M rows**, which Spark's MERGE writes. The first batch of a process takes 1.0 to 1.7 times the recipe's wall time: it reads what the target stores at most,
-  and looks up the changes of the latest second. The second and the third batch take 0.7 to 0.8 times. Figures of before 2026-11-27 have an OPTIMIZE of the
-  whole table now and then, which took 115 s in the last batch: OPTIMIZE merges files below 16 MiB only since then. The MERGE reads the order value of each row in the files
+  and looks up the changes of the latest second. The second and the third batch take 0.7 to 0.8 times.
+- **replicate, 20M rows, before 2026-11-27**: an OPTIMIZE of the whole table now and then took 115 s in the last batch. Since then OPTIMIZE merges
+  files below 16 MiB only.
+- **replicate, 20M rows, order values**: the MERGE reads the order value of each row in the files
   that it changes, 13 columns that the recipe has not, but shuffles 0.02 of the recipe's bytes, as a Bloom filter of the changed keys takes out the rows without
   a change.
 - **replicate on Iceberg**: 1.15 of the recipe's CPU time in the first round, which compiles, then 0.79 to 0.90. The last batch has 8 messages and takes 2.2 to 2.9 s
@@ -95,8 +101,8 @@ The rows above that are "not yet" at `must`, and what holds them back. The profi
 - **replicate, 8 topics of 64 partitions**: a batch of 8 tables takes 1 s in place of 7 since tasks merge them, and the 512 partitions take 1.7 s more in two batches.
 - **Kafka, other numbers of partitions**: 200,000 messages in one partition with lz4 take 1.0 s of CPU on the workers, 2.4 s with the tuned
   `from_json` (2.3 times less; 1.8 times less wall time). In 16 partitions with zstd they take 3.3 s and 5.8 s (1.75 times less),
-  and 2.1 s of wall time in place of 7.2 (3.5 times), as Spark's source waits for each partition. Before modules were excluded from the garbage
-  collection after each task it was 1.4 times less, and in 64 partitions 1.1 times (4.5 s and 5.0 s; wall 3.5 s and 19 s): 26 to 30 ms of Python for
+  and 2.1 s of wall time in place of 7.2 (3.5 times), as Spark's source waits for each partition.
+- **Kafka, before the garbage collection after each task excluded modules**: in 16 partitions 1.4 times less, and in 64 partitions 1.1 times (4.5 s and 5.0 s; wall 3.5 s and 19 s): 26 to 30 ms of Python for
   each task, 6 ms now. On Spark 4.0 with Python 3.11 the first task of each worker costs 0.15 s more.
 - **Scaling**: the first messages of each call are read by both readers, as their template is made; the largest messages
   are few, so that this shows in their instructions.
@@ -116,7 +122,9 @@ is counted (instructions, misses, messages that fall back, memory) does not depe
 SCALING = """\
 Synthetic canal-json of which one size grows. An exponent is the slope of a straight line through the logarithms of what a
 message costs and of its bytes: 1 means that a byte costs the same in small messages and in large ones. Below 1 it is
-the fixed cost of a message that large ones share. One line through all sizes hides what grows faster only at the end, where
+the fixed cost of a message that large ones share.
+
+One line through all sizes hides what grows faster only at the end, where
 the fixed cost at the beginning makes up for it: so the three largest sizes have an exponent of their own, and that is the
 one that says how it goes on. Messages of few tables and of many have the same bytes, so there it is the slope over
 the number of tables, and 0 means that their number does not matter.
@@ -308,7 +316,7 @@ and `goal` are the project's targets.
 
 {table(parts)}
 
-## What limits it
+## Limits
 
 {LIMITS}
 ## How the ratios are made
