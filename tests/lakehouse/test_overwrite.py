@@ -24,7 +24,10 @@ def rewriting(monkeypatch):
     monkeypatch.setattr(by_spark.BySpark, "_kind", lambda *_: REWRITING)
 
 
-@pytest.fixture(scope="module", params=[None, "ice"], ids=["delta", "ice"])
+ICEBERG = pytest.param("ice", marks=pytest.mark.soak)
+
+
+@pytest.fixture(scope="module", params=[None, ICEBERG], ids=["delta", "ice"])
 def topic(request, spark, tmp_path_factory):
     found = Topic(spark, tmp_path_factory.mktemp("overwritten"), request.param)
     found.replicate(*(message for table in TABLES for message in first(table)), merge="spark")

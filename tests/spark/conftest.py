@@ -1,18 +1,15 @@
-"""One local Spark for all tests of this folder."""
+"""Small Arrow batches for all tests of this folder, so that a few hundred messages make several."""
 
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
-from local_session import local_session
-from spark_cluster import LASTING
+from towpath.lakehouse.merging.jobs import session_settings
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A classic session with small Arrow batches, so that a few hundred messages make several."""
-    settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "100", "spark.driver.extraJavaOptions": LASTING}
-    session = local_session("towpath tests", settings)
-    yield session
-    session.stop()
+@pytest.fixture(scope="module", autouse=True)
+def small_batches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The setting of the session, if the module has one."""
+    with session_settings(request.getfixturevalue("spark"), {"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}):
+        yield

@@ -10,7 +10,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from local_session import local_session
-from server_process import jars
+from server_process import FETCHED, jars
 from spark_cluster import LASTING, QUICK_START
 
 # For small data: compiling each query, or planning it again between its stages, costs more than it saves.
@@ -36,10 +36,18 @@ OF_A_WHOLE_RUN = {
 """For the session of a whole run of tests."""
 
 
+MINOR = pyspark.__version__.rpartition(".")[0]
+JARS = "spark" if MINOR == "4.0" else f"spark-{MINOR}"
+
+
+def has_jars() -> bool:
+    """Whether the jars of this Spark were fetched."""
+    return (FETCHED / JARS / "fetched").exists()
+
+
 def lake_jars() -> str:
     """What this Spark needs beside itself."""
-    minor = pyspark.__version__.rpartition(".")[0]
-    return ",".join(map(str, jars("spark" if minor == "4.0" else f"spark-{minor}")))
+    return ",".join(map(str, jars(JARS)))
 
 
 def lake_settings(warehouse: Path) -> dict[str, str]:
@@ -64,3 +72,9 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
 def lake_session(warehouse: Path, settings: Mapping[str, str] = QUICK) -> SparkSession:
     """A classic session on two cores."""
     return local_session("towpath lakehouse tests", {**lake_settings(warehouse), **settings})
+
+
+def session_of_a_run(warehouse: Path) -> SparkSession:
+    """The session of a whole run: with the formats if `make jars` or `make matrix` fetched their jars."""
+    settings = lake_settings(warehouse) if has_jars() else {}
+    return local_session("towpath tests", {**settings, **OF_A_WHOLE_RUN})

@@ -101,9 +101,12 @@ def free_port() -> int:
         return port
 
 
+FETCHED = Path(__file__).parents[2] / "target" / "jars"
+
+
 def jars(kind: str) -> list[Path]:
     """The jars that `make jars` fetched, `kafka` or `spark`, or `make matrix`, such as `spark-4.1`."""
-    folder = Path(__file__).parents[2] / "target" / "jars" / kind
+    folder = FETCHED / kind
     if not (folder / "fetched").exists():
         raise RuntimeError(f"missing: {folder}; `make jars` fetches what belongs there")
     return sorted(folder.glob("*.jar"))
