@@ -10,7 +10,7 @@ CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-rust check-python test test-rust test-library test-lakehouse archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop extension need-java
+.PHONY: help demo check check-rust check-python test test-rust test-python archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop extension need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,8 +31,7 @@ check-python: lint-python
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
 	$(MAKE) --jobs 2 $(APART) jars check-rust lint-python docs archive
-	$(MAKE) test-library
-	$(MAKE) test-lakehouse
+	$(MAKE) test-python
 
 # Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
@@ -47,14 +46,9 @@ test-rust:
 archive: develop jars
 	$(MAKE) target/classes.jsa
 
-test-library test-lakehouse: target/classes.jsa
-
-# Two processes take whole files from one queue. tests/lakehouse needs another Spark than tests/spark.
-test-library:
-	$(IN_VENV) pytest --numprocesses 2 --dist loadfile $(UNIT) tests/spark
-
-test-lakehouse:
-	$(IN_VENV) pytest --numprocesses 2 --dist loadfile --ignore=tests/lakehouse/unit tests/lakehouse
+# Two processes take whole files from one queue, the longest first, and each has one JVM.
+test-python: target/classes.jsa
+	$(IN_VENV) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/lakehouse tests/spark tests/python
 
 # A broken link or a name without a description is an error, but not with --quiet.
 docs: develop .venv-docs/installed ## Build the documentation site into target/site
@@ -125,7 +119,7 @@ optimized: $(VENV)/installed ## Build the wheel of a release into dist/: faster 
 	rm -rf dist
 	$(BIN)/maturin build --release --locked $(PGO) --out dist
 
-jars: need-java target/jars/kafka/fetched target/jars/spark/fetched ## Fetch the jars that tests/lakehouse runs
+jars: need-java target/jars/kafka/fetched target/jars/spark/fetched ## Fetch a Kafka broker and the jars of Spark's formats
 
 clean: ## Remove everything that was built
 	rm -rf benches/.cache benches/peers/jvm/target target dist .venv .venv-* demo-output .mypy_cache .ruff_cache .pytest_cache
