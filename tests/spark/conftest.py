@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from towpath.lakehouse.merging.jobs import session_settings
 

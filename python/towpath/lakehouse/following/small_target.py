@@ -5,9 +5,9 @@ Spark needs a second of CPU time for the MERGE of a small table, mostly for plan
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -27,14 +27,11 @@ from towpath.lakehouse.merging.delta_rs import (
 )
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct
-from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.table import TableMerger
     from pyspark.sql import SparkSession
-
-_log = logging.getLogger("towpath.spark")
 
 _T = TypeVar("_T")
 
@@ -88,15 +85,8 @@ class SmallTarget:
 
     def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
         """Open and change the table. Retry after conflicts. Return None if delta-rs may not or cannot change it."""
-        if not self.in_tasks.may_in_driver(self.spark, self.target):
-            return None
-        try:
-            return retried(lambda: change(self.in_tasks.open(self.spark, self.target, _LIMITS)))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic in delta-rs is not an Exception
-            _log.info("%s: Spark follows the statement: %s", self.target, printable(str(error), SHOWN))
-            return None
+        opened = partial(self.in_tasks.open, self.spark, self.target, _LIMITS)
+        return self.in_tasks.in_driver(self.spark, self.target, lambda: retried(lambda: change(opened())))
 
     def _fill(self, table: DeltaTable, place: Place, columns: Sequence[Filled]) -> bool:
         rows = self._rows(table, [one.name for one in columns])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from towpath.lakehouse.arguments import one_of
@@ -21,7 +21,7 @@ from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.tables.formats import DELTA, delta_detail, format_of
 from towpath.lakehouse.tables.sessions import hadoop_path, jvm_of
 from towpath.lakehouse.tables.targets import is_path
-from towpath.printable import printable
+from towpath.printable import SHOWN, printable
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
 _log = logging.getLogger("towpath.spark")
+
+_T = TypeVar("_T")
 
 AUTO, SPARK, TASK = "auto", "spark", "task"
 """Values of the argument `merge`."""
@@ -102,6 +104,18 @@ class TaskMerges:
     def may_in_driver(self, spark: SparkSession, target: str, *, exists: bool = True) -> bool:
         """Return whether the driver may write a table with delta-rs. A Connect client may be on another machine."""
         return jvm_of(spark) is not None and self.may(spark, target, exists=exists)
+
+    def in_driver(self, spark: SparkSession, target: str, action: Callable[[], _T]) -> _T | None:
+        """Return the result of an action of delta-rs on the driver; None if Spark has to act instead."""
+        if not self.may_in_driver(spark, target):
+            return None
+        try:
+            return action()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic in delta-rs is not an Exception
+            _log.info("%s: left to Spark: %s", target, printable(str(error), SHOWN))
+            return None
 
     def open(self, spark: SparkSession, target: str, limits: Limits = LIMITS) -> DeltaTable:
         """Open a table on the driver that delta-rs may write. Raise the errors of `opened`."""

@@ -6,7 +6,6 @@ delta-rs creates tables without column mapping. Spark enables it before the firs
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,6 @@ from towpath.lakehouse.merging.delta_rs import RefusedError, is_mapped, next_ver
 from towpath.lakehouse.tables.sessions import may_exist
 from towpath.lakehouse.tables.target_properties import OWN, read, written
 from towpath.lakehouse.tables.targets import is_path
-from towpath.printable import SHOWN, printable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
     from towpath.lakehouse.merging.tasks import TaskMerges
-
-_log = logging.getLogger("towpath.spark")
 
 _T = TypeVar("_T")
 
@@ -64,15 +60,9 @@ class DriverTable:
 
     def _tried(self, action: Callable[[TaskMerges], _T]) -> _T | None:
         in_tasks = self._in_tasks
-        if in_tasks is None or not is_path(self._target) or not in_tasks.may_in_driver(self._spark, self._target):
+        if in_tasks is None or not is_path(self._target):
             return None
-        try:
-            return action(in_tasks)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic in delta-rs is not an Exception
-            _log.info("%s: left to Spark: %s", self._target, printable(str(error), SHOWN))
-            return None
+        return in_tasks.in_driver(self._spark, self._target, lambda: action(in_tasks))
 
     def _read(self, in_tasks: TaskMerges) -> tuple[StructType, Mapping[str, str]] | None:
         from pyspark.sql.types import StructType
