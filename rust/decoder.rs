@@ -280,7 +280,7 @@ impl Decoder {
             .flat_map(|table| table.iter())
             .map(|field| field.name().as_str());
         let mut columns = ColumnNames::new(names, options.case_sensitive)
-            .map_err(|name| format!("schema: column {name:?} is a duplicate"))?;
+            .map_err(|name| format!("schema: duplicate column {name:?}"))?;
         check_no_nul(plan.table.as_ref())?;
         check_column_options(&options, &columns)?;
         columns.add_aliases(&options.aliases)?;
@@ -314,7 +314,7 @@ impl Decoder {
                 .map(|(_, data_type)| data_type.clone());
             let unknown = || {
                 format!(
-                    "keep: the type of {name:?} is not known before the input is; name it with its type"
+                    "keep: the type of {name:?} is unknown before the input is read; give keep a mapping from columns to types"
                 )
             };
             let data_type = given.or_else(|| kafka_type(name)).ok_or_else(unknown)?;
@@ -466,7 +466,7 @@ impl Decoder {
             let (kept, unread) = (Vec::new(), HashMap::new());
             if let Some(key) = &self.options.key {
                 let what = format!(
-                    "key: {key:?} names a column, but an array has messages only; decode a record batch with the columns {:?} and {key:?}, or leave out the key",
+                    "key: {key:?} names a column, but the input is an array of messages; decode a record batch with the columns {:?} and {key:?}, or omit key",
                     self.options.value
                 );
                 return Err(DecodeError::Input(what));
@@ -498,7 +498,7 @@ impl Decoder {
             (found, offsets, self.plan.has_field(EnvelopeField::Sequence))
         {
             return Err(DecodeError::Input(format!(
-                "offset: _sequence needs int64, as Kafka's offsets are, not {found}; cast or rename the column"
+                "offset: _sequence requires Kafka offsets as int64, not {found}; cast or rename the column"
             )));
         }
         let values = column(columns, &self.options.value)?;
@@ -1015,7 +1015,7 @@ fn check_names(fields: &Fields, keep: &[String]) -> Result<(), String> {
     let mut seen = HashSet::new();
     let names = fields.iter().map(|field| field.name()).chain(keep);
     match names.into_iter().find(|name| !seen.insert(*name)) {
-        Some(name) => Err(format!("column {name:?} would stand twice in the output")),
+        Some(name) => Err(format!("duplicate column {name:?} in the output")),
         None => Ok(()),
     }
 }
@@ -1076,7 +1076,7 @@ fn bytes_of(array: &dyn Array) -> Result<Vec<Option<&[u8]>>, String> {
         DataType::Null => vec![None; array.len()],
         other => {
             return Err(format!(
-                "messages must be binary or string, large or view forms too, not {other}"
+                "messages: expected binary or string (large and view types too), not {other}"
             ));
         }
     })

@@ -349,7 +349,7 @@ fn too_many_rows(max_rows: usize) -> Fault {
     Fault::new(
         Kind::Size,
         format!(
-            "the message has more than {max_rows} rows, too many for its bytes; raise max_expansion"
+            "the message has more than {max_rows} rows, the limit for its size; raise max_expansion"
         ),
     )
 }

@@ -158,7 +158,7 @@ impl ColumnNames {
                 .ok_or_else(|| format!("aliases: {name:?} is not a column of the schema"))?;
             if self.by_name.insert(self.folded(alias), index).is_some() {
                 return Err(format!(
-                    "aliases: {alias:?} is a column of the schema, or another alias"
+                    "aliases: {alias:?} is already a column of the schema or another alias"
                 ));
             }
         }

@@ -52,7 +52,7 @@ pub(crate) fn unknown<'a>(name: &str, allowed: impl Iterator<Item = &'a str>) ->
         .map(|meant| format!("did you mean {meant}? "))
         .unwrap_or_default();
     format!(
-        "unknown {name:?}; {meant}allowed are {}",
+        "unknown {name:?}; {meant}expected one of {}",
         allowed.join(", ")
     )
 }

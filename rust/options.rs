@@ -202,7 +202,7 @@ impl Options {
     pub(crate) fn zone(&self) -> Result<Zone, String> {
         let unknown = || {
             format!(
-                "time_zone: unknown {:?}; allowed are UTC, an offset like +08:00, or a name like Asia/Shanghai",
+                "time_zone: unknown {:?}; expected UTC, an offset such as +08:00, or a name such as Asia/Shanghai",
                 self.time_zone
             )
         };

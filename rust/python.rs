@@ -212,7 +212,7 @@ fn unknown_argument(text: &str) -> String {
     let meant = nearest(name, &allowed.split(", ").collect::<Vec<_>>())
         .map(|meant| format!("did you mean {meant}? "));
     format!(
-        "unknown argument {name}; {}allowed are {allowed}",
+        "unknown argument {name}; {}expected one of {allowed}",
         meant.unwrap_or_default()
     )
 }

@@ -137,7 +137,7 @@ fn messages_that_cannot_be_read() {
             r#"{"sql":"\ud800"}"#,
             Kind::Encoding,
             7,
-            "sql: a lone surrogate escape stands for no character",
+            "sql: a lone surrogate escape is not a character",
         ),
     ];
     for (message, kind, byte, what) in cases {
@@ -232,7 +232,7 @@ fn values_that_cannot_be_converted() {
             "raw",
             r#""a中""#,
             Kind::Encoding,
-            r#""a中" has the character '中', which is not a byte (U+0000 to U+00FF)"#,
+            r#""a中" contains '中', which is not a byte (U+0000 to U+00FF)"#,
         ),
         ("tags", r#""{}""#, Kind::Type, r#""{}" is not a JSON array"#),
         ("tags", r#"[1,"x"]"#, Kind::Type, r#""x" is not an int"#),
@@ -380,13 +380,13 @@ fn auto_names_the_dialect_that_it_found() {
     assert!(
         name == "auto"
             && what.starts_with(&format!(
-                "auto: not recognised; tried {};",
+                "auto: dialect not recognised; tried {};",
                 tried.join(", ")
             )),
         "{what}"
     );
     assert!(
-        what.contains("a flattened row is") && what.ends_with("set unwrapped=True"),
+        what.contains("set unwrapped=True") && what.ends_with("if the row has one"),
         "{what}"
     );
 }
@@ -441,7 +441,7 @@ fn messages_of_other_dialects_that_cannot_be_read() {
             "debezium-json",
             r#"{"a":1}"#,
             None,
-            "op: is missing, and so is all else that Debezium writes; a flattened row is an object of the columns, such as {\"id\": 7, \"name\": \"x\"}, and op_column names a member of it that says what happened; if the message is a row without an envelope, set unwrapped=True",
+            "not a Debezium envelope: no member \"op\"; if the message is a row without an envelope, such as {\"id\": 7, \"name\": \"x\"}, set unwrapped=True, and op_column to the member with the operation, if the row has one",
         ),
         (
             "cloudcanal-json",
@@ -649,42 +649,42 @@ fn values_in_connects_forms_that_cannot_be_converted() {
             "date",
             "1.5",
             Kind::Type,
-            r#""1.5" is not a whole number"#,
+            r#""1.5" is not an integer"#,
         ),
         (
             "",
             "decimal(10,2)",
             r#""1234""#,
             Kind::Type,
-            r#""1234" may be digits or base64: only decimal_handling_mode"#,
+            r#""1234" is ambiguous (digits or base64): set decimal_handling_mode"#,
         ),
         (
             "",
             "timestamp_ntz",
             "5",
             Kind::Type,
-            r#""5" may be milliseconds or microseconds: only time_precision_mode"#,
+            r#""5" is ambiguous (milliseconds or microseconds): set time_precision_mode"#,
         ),
         (
             "",
             "interval day to second",
             "5",
             Kind::Type,
-            r#""5" may be milliseconds or microseconds: only time_precision_mode"#,
+            r#""5" is ambiguous (milliseconds or microseconds): set time_precision_mode"#,
         ),
         (
             "",
             "binary",
             r#""abcd""#,
             Kind::Type,
-            r#""abcd" may be base64 or hexadecimal: only binary_handling_mode"#,
+            r#""abcd" is ambiguous (base64 or hexadecimal): set binary_handling_mode"#,
         ),
         (
             "",
             "bigint",
             r#""1234""#,
             Kind::Type,
-            r#""1234" may be digits or base64: only decimal_handling_mode"#,
+            r#""1234" is ambiguous (digits or base64): set decimal_handling_mode"#,
         ),
     ];
     for (column, asked, value, kind, what) in cases {

@@ -205,7 +205,7 @@ def fields_of(layout: str) -> list[str]:
     try:
         towpath.Decoder(schema="id bigint", layout=layout, fields=["?"])  # type: ignore[list-item, arg-type]
     except ValueError as error:
-        return str(error).partition("allowed are ")[2].split(", ")
+        return str(error).partition("expected one of ")[2].split(", ")
     raise OutdatedError("a decoder accepts an unknown field")
 
 

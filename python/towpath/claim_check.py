@@ -71,14 +71,14 @@ def _content(known: FileSystem, folder: str, name: str, limit: int) -> bytes | s
 
 def _path(known: FileSystem, folder: str, name: str) -> str:
     if name in ("", ".", "..") or "\0" in name or len(name.encode()) > _NAME_BYTES:
-        raise ValueError("is not a name of a file")
+        raise ValueError("is not a file name")
     if not isinstance(known, LocalFileSystem):
         return f"{folder}/{name}"
     base = os.path.realpath(folder)
     path = os.path.realpath(f"{base}/{name}")
     # A path that is still a link is part of a circle.
     if (os.path.dirname(path) != base and not path.startswith(f"{base}{os.sep}")) or os.path.islink(path):
-        raise ValueError("is a link that leaves the folder")
+        raise ValueError("is a link to a file outside of the folder")
     return path
 
 

@@ -312,7 +312,7 @@ PARAMETERS = {one.name: one for one in _ALL_PARAMETERS if one.name not in ("cls"
 def _check_types(arguments: Mapping[str, Any]) -> None:
     """Reject an argument of another type. A non-empty text would otherwise be a true flag, or a list of labels."""
     if not isinstance(dialect := arguments["dialect"], str):
-        raise TypeError(f'dialect: expected a text such as "canal-json" or "auto", not {dialect!r}')
+        raise TypeError(f'dialect: expected a string such as "canal-json" or "auto", not {dialect!r}')
     types = {"bool": bool, "int": int}
     for name, parameter in PARAMETERS.items():
         wanted = types.get(str(parameter.annotation))
@@ -397,7 +397,7 @@ def infer_schema(
         unknown = _towpath.Decoder(dialect, writer_schemas=given, key=key).unknown_schemas(values)
         found, unfetched = registry.fetch(unknown)
         for number, why in unfetched.items():
-            raise ValueError(f"infer_schema: schema id {number} is not known: {why}")
+            raise ValueError(f"infer_schema: unknown schema id {number}: {why}")
         given += [(number, *schema) for number, schema in found.items()]
     return _towpath.infer_schema(values, dialect, database, table, given, unwrapped, op_column)
 

@@ -94,7 +94,7 @@ def _of_fsspec(place: str, error: Exception) -> tuple[FileSystem, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError:
-        raise ValueError(f"{error}; fsspec, which knows more file systems, is not installed") from error
+        raise ValueError(f"{error}; install fsspec for more file systems") from error
     known, path = url_to_fs(place)
     return PyFileSystem(FSSpecHandler(known)), path
 
@@ -172,7 +172,7 @@ def framing_of(path: str) -> str:
     name = name.with_suffix("") if name.suffix in _COMPRESSIONS else name
     if name.suffix in _FRAMINGS:
         return _FRAMINGS[name.suffix]
-    raise ValueError(f"framing: the extension of {path} is unknown; allowed are {', '.join(FRAMINGS)}")
+    raise ValueError(f"framing: unknown extension of {path}; set framing to one of {', '.join(FRAMINGS)}")
 
 
 def split(file: File, size: int) -> list[Part]:
@@ -264,7 +264,7 @@ class _PlainReader:
         self._file, self._name, self._size = opened, part.file.name, opened.size()
         if self._size < part.end:
             raise OSError(
-                f"{self._name}: {self._size} bytes, but it had at least {part.end} when the query was planned"
+                f"{self._name}: has {self._size} bytes, but had at least {part.end} when the query was planned"
             )
 
     def read(self, at: int, size: int) -> tuple[pa.Buffer, bool]:

@@ -56,5 +56,5 @@ def _array(values: list[Any]) -> pa.Array:
 
 def _expected(found: Any) -> str:
     return (
-        f"expected messages as bytes or text, a list or an Arrow array of them, or a table, not {type(found).__name__}"
+        f"expected messages as bytes or str, a list or an Arrow array of them, or a table, not {type(found).__name__}"
     )

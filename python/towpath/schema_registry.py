@@ -145,7 +145,7 @@ class SchemaRegistry:
         if number in self._refused and now < self._refused[number][0]:
             return self._refused[number][1]
         if failures.unknown >= _MAX_UNKNOWN:
-            return f"the schema registry knows none of {_MAX_UNKNOWN} ids of these messages; no more are asked for"
+            return f"the schema registry has none of {_MAX_UNKNOWN} ids of these messages; no more are requested"
         return None
 
     def _ask(self, number: int, failures: _Failures) -> str | None:
@@ -191,11 +191,11 @@ class SchemaRegistry:
         if isinstance(error, _UnusableError):
             text = str(error)
         elif status is not None:
-            text = f"the schema registry answers {status}: {getattr(error, 'error_message', '')}"
+            text = f"the schema registry returned {status}: {getattr(error, 'error_message', '')}"
         elif isinstance(error, TimeoutError):
-            text = f"the schema registry did not answer within {self._request_seconds():g} s"
+            text = f"the schema registry did not respond within {self._request_seconds():g} s"
         else:
-            what = "cannot be reached" if _is_of_network(error) else "gave an answer that is not understood"
+            what = "cannot be reached" if _is_of_network(error) else "sent an invalid response"
             text = f"the schema registry {what}: {type(error).__name__}: {error}"
         return printable(self._hidden(text[: 4 * _MAX_TEXT]), _MAX_TEXT)
 
@@ -302,7 +302,7 @@ def _bounded(client: SchemaRegistryClient) -> SchemaRegistryClient:
     """
     session = _session(client)
     if not hasattr(session, "event_hooks"):
-        raise ValueError("this version of confluent-kafka is not supported: its answers cannot be bounded")
+        raise ValueError("this version of confluent-kafka is not supported: it cannot limit the size of responses")
     session.headers["Accept-Encoding"] = "identity"
     session.event_hooks = {"response": [_bound_answer]}
     return client
@@ -322,14 +322,14 @@ def _bound_answer(response: Any) -> None:
             for chunk in self._stream:
                 read += len(chunk)
                 if read > _MAX_ANSWER:
-                    raise _UnusableError(f"the schema registry's answer has more than {_MAX_ANSWER} bytes")
+                    raise _UnusableError(f"the schema registry's response has more than {_MAX_ANSWER} bytes")
                 yield chunk
 
         def close(self) -> None:
             self._stream.close()
 
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise _UnusableError("the schema registry's answer is compressed, which was not asked for")
+        raise _UnusableError("the schema registry's response is compressed, although the request did not allow it")
     response.stream = Bounded(response.stream)
 
 
@@ -354,7 +354,7 @@ def _within(seconds: float, ask: Callable[[], _Answer]) -> _Answer:
     try:
         return answer.result(seconds)
     except FutureTimeoutError:
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        raise TimeoutError(f"no response within {seconds:g} s") from None
 
 
 def _with_references(client: SchemaRegistryClient, number: int, seconds: float) -> WriterSchema:
@@ -381,20 +381,20 @@ def _add_references(
             continue
         visited.add(place)
         if len(visited) > _MAX_REFERENCES:
-            raise _UnusableError(f"it refers to more than {_MAX_REFERENCES} schemas")
+            raise _UnusableError(f"the schema references more than {_MAX_REFERENCES} schemas")
         referenced = _within(seconds, lambda place=place: client.get_version(*place).schema)  # type: ignore[misc]
         _add_references(client, referenced, texts, visited, seconds)
         texts[place] = _text(referenced)
         if sum(map(len, texts.values())) > _MAX_ANSWER:
-            raise _UnusableError(f"it refers to schemas of more than {_MAX_ANSWER} characters")
+            raise _UnusableError(f"the schema references schemas of more than {_MAX_ANSWER} characters")
 
 
 def _text(schema: Schema) -> str:
     if (schema.schema_type or "AVRO") != "AVRO":
-        raise _UnusableError(f"it is a schema of type {schema.schema_type} in the registry, not AVRO")
+        raise _UnusableError(f"the schema has type {schema.schema_type} in the registry, not AVRO")
     text = schema.schema_str
     if not isinstance(text, str) or not _is_json(text):
-        raise _UnusableError("the schema registry's answer is not a schema: its text is not JSON")
+        raise _UnusableError("the schema registry's response is not a schema: it is not JSON")
     return text
 
 
@@ -422,7 +422,7 @@ def _configuration(config: Any) -> dict[str, Any]:
             f"schema_registry: expected a URL or the configuration of Confluent's client, not {type(config)}"
         )
     if not str(config.get("url", "")).startswith("http"):
-        raise ValueError("schema_registry: expected a URL that begins with http, or a configuration with such a url")
+        raise ValueError("schema_registry: expected an HTTP URL, or a configuration with one as url")
     return dict(config)
 
 

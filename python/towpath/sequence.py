@@ -30,9 +30,7 @@ def needs_offset(arguments: Mapping[str, Any], dialect: str) -> bool:
 
 def unordered(what: str, cure: str) -> ValueError:
     """Return the error for an input without offsets, which would only have an order within each batch."""
-    return ValueError(
-        f'{what}: _sequence orders changes by Kafka\'s offset; {cure}, or leave out "_sequence" with fields'
-    )
+    return ValueError(f'{what}: _sequence requires Kafka offsets; {cure}, or exclude "_sequence" with fields')
 
 
 def check_ordered(arguments: Mapping[str, Any], messages: pa.Schema) -> None:
@@ -43,7 +41,7 @@ def check_ordered(arguments: Mapping[str, Any], messages: pa.Schema) -> None:
     """
     has_offsets = OFFSET in messages.names and messages.field(OFFSET).type == pa.int64()
     if not has_offsets and needs_offset(arguments, arguments.get("dialect", "auto")):
-        raise unordered("the input", f"select the column {OFFSET!r}, a bigint, too")
+        raise unordered("the input", f"add the bigint column {OFFSET!r}")
 
 
 def numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:

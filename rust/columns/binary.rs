@@ -85,7 +85,7 @@ fn stored_geometry<'b>(
         Some((srid, wkb @ [0 | 1, _, _, _, _, ..])) => Ok((srid, wkb)),
         _ => Err(
             conversion_fault(value, ParseError::Type, "geometry as MySQL stores it")
-                .because("if it is WKT, ask string".into()),
+                .because("request string if it is WKT".into()),
         ),
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
     {
         if context.may_be_bits(&text) {
             let what = format!(
-                "{} may be base64 or the number of a bit column: column_types can tell",
+                "{} is ambiguous (base64 or the number of a bit column): declare the column in column_types",
                 excerpt(&text)
             );
             return Err(Fault::new(Kind::Type, what));
@@ -184,7 +184,7 @@ fn bit_bytes(
     let width = width.or(default_is_one.then_some(1)).ok_or_else(|| {
         Fault::new(
             Kind::Type,
-            "the message does not declare how long this bit column is, so its bytes are not known; ask bigint or decimal(20,0)",
+            "the message does not declare the length of this bit column; request bigint or decimal(20,0)",
         )
     })?;
     let target = || format!("bit({width})");
@@ -215,7 +215,7 @@ fn latin1(text: &str, out: &mut Vec<u8>) -> Result<()> {
             Fault::new(
                 Kind::Encoding,
                 format!(
-                    "{} has the character {c:?}, which is not a byte (U+0000 to U+00FF)",
+                    "{} contains {c:?}, which is not a byte (U+0000 to U+00FF)",
                     excerpt(text)
                 ),
             )
@@ -262,7 +262,7 @@ impl ColumnBuilder for Geometries {
         {
             return Err(Fault::new(
                 Kind::Type,
-                "the message does not carry the geometry's SRID; ask binary",
+                "the message does not contain the geometry's SRID; request binary",
             ));
         }
         stored_bytes(value, context, &mut self.scratch)?;

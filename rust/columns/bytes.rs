@@ -154,7 +154,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     pub fn too_large() -> String {
         format!(
-            "the batch's values would exceed {} bytes; decode fewer messages at once, or ask a large type",
+            "the batch's values would exceed {} bytes; decode fewer messages at once, or request large_string or large_binary",
             Self::LIMIT
         )
     }

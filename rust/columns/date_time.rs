@@ -314,7 +314,7 @@ fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> 
     let cure = if is_named {
         ""
     } else {
-        "set time_zone to the zone in which the producer writes, or "
+        "set time_zone to the producer's time zone, or "
     };
     match local.and_then(|local| zone.change_at(local)) {
         Some(change) => fault.because(format!("{change}; {cure}request timestamp_ntz or string")),

@@ -359,8 +359,8 @@ pub(crate) fn make_builder(
     })
 }
 
-const ALLOWED: &str = "allowed are bool, int8-int64, uint8-uint64, float32, float64, decimal128, decimal256, string, large_string, \
-    binary, large_binary, date32, timestamp, duration, time64, and list, map, struct of these";
+const ALLOWED: &str = "expected one of bool, int8-int64, uint8-uint64, float32, float64, decimal128, decimal256, string, large_string, \
+    binary, large_binary, date32, timestamp, duration, time64, or a list, map or struct of these";
 
 /// Returns a type's name in Spark, or in Arrow if Spark has no name for it.
 pub(crate) fn spell(data_type: &DataType) -> String {

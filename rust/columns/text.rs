@@ -85,7 +85,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
         ) {
             (Ok(label), Ok(labels)) if label != labels => {
                 let what = format!(
-                    "{text:?} is {label:?} of an enum but {labels:?} of a set, and the message does not declare which it is"
+                    "{text:?} is ambiguous ({label:?} of an enum or {labels:?} of a set): the message does not declare the column's type"
                 );
                 Err(Fault::new(Kind::Type, what))
             }
@@ -113,7 +113,7 @@ impl<O: OffsetSizeTrait> Texts<O> {
 fn not_utf8(text: &str) -> Fault {
     Fault::new(
         Kind::Encoding,
-        format!("the bytes {} are not UTF-8; ask binary", excerpt(text)),
+        format!("the bytes {} are not UTF-8; request binary", excerpt(text)),
     )
 }
 
@@ -179,7 +179,7 @@ fn unknown_member(text: &str, labels: &[String]) -> Fault {
     Fault::new(
         Kind::Range,
         format!(
-            "{text:?} names none of the {} declared members",
+            "{text:?} matches none of the {} declared members",
             labels.len()
         ),
     )

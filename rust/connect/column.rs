@@ -213,7 +213,7 @@ impl Column<'_> {
                 Encoding::Base64 if may_be_bits(value) => Err(ambiguous(
                     value,
                     "bytes or the bits of a number",
-                    "the column in column_types, or the schema part",
+                    "declare the column in column_types, or send the schema part",
                 )),
                 encoding => Ok(encoding),
             },
@@ -264,7 +264,8 @@ impl Column<'_> {
         let Value::Number(_) = value else {
             return Ok(Encoding::Iso);
         };
-        let setting = "time_precision_mode, the column in column_types, or the schema part";
+        let setting =
+            "set time_precision_mode, declare the column in column_types, or send the schema part";
         let unit = self.fixed_unit().or(is_micros.then_some(MICROS));
         unit.map(encoding)
             .ok_or_else(|| ambiguous(value, "milliseconds or microseconds", setting))
@@ -300,7 +301,7 @@ impl Column<'_> {
             (None, true, true) if !text.is_empty() => Err(ambiguous(
                 value,
                 "base64 or hexadecimal",
-                "binary_handling_mode or the schema part",
+                "set binary_handling_mode, or send the schema part",
             )),
             _ => Ok(Encoding::Base64),
         }
@@ -317,7 +318,7 @@ impl Column<'_> {
             (Some(BinaryText::Hex), _, true) => Ok(Encoding::Hex),
             (Some(BinaryText::Base64 | BinaryText::Base64UrlSafe), true, _) => Ok(Encoding::Base64),
             (None, is_base64, is_hex) if (is_base64 || is_hex) && !text.is_empty() => Err(
-                ambiguous(value, "text, base64 or hexadecimal", "binary_handling_mode"),
+                ambiguous(value, "text, base64 or hex", "set binary_handling_mode"),
             ),
             _ => Ok(Encoding::Plain),
         }
@@ -356,7 +357,7 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
         (true, true) => Err(ambiguous(
             value,
             "digits or base64",
-            "decimal_handling_mode, bigint_unsigned_handling_mode with column_types, or the schema part",
+            "set decimal_handling_mode, or bigint_unsigned_handling_mode and column_types, or send the schema part",
         )),
         _ => Ok(Encoding::Plain),
     }
@@ -371,8 +372,7 @@ fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Enc
     if encoding != Encoding::Decimal(0) || is_known || !bits(value).is_some_and(is_other) {
         return Ok(encoding);
     }
-    let setting =
-        "the column in column_types, the schema part, or decimal_handling_mode for a decimal(20,0)";
+    let setting = "declare the column in column_types, send the schema part, or set decimal_handling_mode for a decimal(20,0)";
     Err(ambiguous(
         value,
         "a decimal or the bits of a number",
@@ -416,7 +416,7 @@ fn ambiguous(value: &Value<'_>, candidates: &str, setting: &str) -> Fault {
     Fault::new(
         Kind::Type,
         format!(
-            "{} may be {candidates}: only {setting} can tell",
+            "{} is ambiguous ({candidates}): {setting}",
             excerpt(value.raw())
         ),
     )

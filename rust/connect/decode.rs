@@ -95,7 +95,7 @@ fn decode_as<'a>(
         Encoding::DecimalWithoutScale => match value {
             Value::Text(_) => Err(type_error(
                 &value,
-                "a decimal, as the schema part gives no scale",
+                "a decimal: the schema part has no scale",
             )),
             _ => Ok(value),
         },
@@ -117,7 +117,7 @@ fn parse_integer(value: &Value<'_>, digits: &str) -> Result<i64> {
     short_integer(digits.as_bytes())
         .or_else(|| digits.parse().ok())
         .ok_or_else(|| match integer(digits) {
-            Err(ParseError::Type) => type_error(value, "a whole number"),
+            Err(ParseError::Type) => type_error(value, "an integer"),
             _ => range_error(value, "64 bits"),
         })
 }
@@ -167,7 +167,7 @@ pub(crate) fn zoned(value: Value<'_>) -> Result<Value<'_>> {
     match (written.offset, written.seconds(), written.nanos % 1000) {
         (Some(offset), Ok(seconds), 0) => {
             let seconds = in_calendar(seconds - i64::from(offset))
-                .map_err(|_| range_error(&value, "the years 1 to 9999 of UTC"))?;
+                .map_err(|_| range_error(&value, "the years 1 to 9999 (UTC)"))?;
             Ok(Value::Timestamp(
                 seconds * MICROS + i64::from(written.nanos / 1000),
             ))
@@ -316,7 +316,7 @@ fn variable_decimal<'a>(
     });
     match (scale, text) {
         (Some(scale), Some(text)) => unscaled(&value, &text, scale, requested, arena),
-        _ => Err(type_error(&value, "a struct of scale and value")),
+        _ => Err(type_error(&value, "a struct with scale and value")),
     }
 }
 
@@ -380,7 +380,7 @@ fn latin1(value: &Value<'_>) -> Result<Vec<u8>> {
         .chars()
         .map(|c| u8::try_from(u32::from(c)).ok())
         .collect::<Option<Vec<u8>>>();
-    bytes.ok_or_else(|| type_error(value, "bytes, which are characters up to U+00FF"))
+    bytes.ok_or_else(|| type_error(value, "binary text (characters up to U+00FF)"))
 }
 
 /// Decodes `{"wkb":"...","srid":4326}` to MySQL's storage format (SRID and WKB), or to the WKB only.
@@ -408,7 +408,7 @@ fn geometry<'a>(value: Value<'a>, wkb_only: bool, arena: &'a Bump) -> Result<Val
         return Err(type_error(&value, "a geometry"));
     };
     let wkb = binary_text::base64(&wkb)
-        .ok_or_else(|| type_error(&value, "a geometry, whose wkb is base64"))?;
+        .ok_or_else(|| type_error(&value, "a geometry with base64 in wkb"))?;
     let mut bytes = if wkb_only {
         Vec::new()
     } else {

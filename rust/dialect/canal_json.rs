@@ -356,7 +356,7 @@ const OPERATIONS: [(&str, Op); 19] = [
 ];
 
 /// No producer of this envelope omits a changed column. A producer that omits nulls may omit unchanged columns too.
-const IN_OLD_ONLY: &str = "is missing, but old has it: the value after the update is not known. Let the producer write null columns";
+const IN_OLD_ONLY: &str = "is missing, although old has it: its value after the update is unknown. Configure the producer to write null columns";
 
 fn check_columns(
     data: Option<&Cells>,

@@ -284,7 +284,7 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
     };
     Fault::new(
         Kind::Envelope,
-        format!("not recognised; tried {}{hint}", tried.join(", ")),
+        format!("dialect not recognised; tried {}{hint}", tried.join(", ")),
     )
     .at(0)
 }

@@ -302,7 +302,7 @@ fn declare(
     let invalid = |error: serde_json::Error| {
         Fault::new(
             Kind::Envelope,
-            format!("is not a description of a table: {error}"),
+            format!("is not a table definition: {error}"),
         )
     };
     let Control { table } = serde_json::from_str(control).map_err(invalid)?;

@@ -43,15 +43,14 @@ const WAL2JSON: [&[&str]; 2] = [&["action", "schema", "table"], &["action", "xid
 #[cold]
 pub(crate) fn explained(fault: Fault, message: &[u8]) -> Fault {
     if is_utf16(message) {
-        return fault
-            .because("the message is in UTF-16, where JSON is in UTF-8: convert it".to_owned());
+        return fault.because("the message is UTF-16; convert it to UTF-8".to_owned());
     }
     if fault.kind() != Kind::Envelope {
         return fault;
     }
     match product(message) {
         Some(product) => fault.because(format!(
-            "the message is of {product}, which no dialect reads"
+            "the message was written by {product}, which no dialect supports"
         )),
         None => fault,
     }

@@ -31,7 +31,7 @@ pub(super) fn unknown_operation(word: Option<&CowStr<'_>>) -> Fault {
 pub(super) fn unknown_word(word: &str) -> Fault {
     Fault::new(
         Kind::Envelope,
-        format!("rows under the unknown operation {}", excerpt(word)),
+        format!("unknown operation {} with rows", excerpt(word)),
     )
 }
 

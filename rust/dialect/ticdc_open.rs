@@ -166,7 +166,7 @@ fn read<'a>(
     let missing = || {
         Fault::new(
             Kind::Envelope,
-            "is missing: name its column with the argument key",
+            "is missing; set the argument key to its column",
         )
         .within("key")
     };
@@ -255,7 +255,7 @@ fn emit<'a>(
         (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
         (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
         (Some(1), None, None) => {
-            return Err(Fault::new(Kind::Envelope, "a row change without u and d"));
+            return Err(Fault::new(Kind::Envelope, "a row change without u or d"));
         }
         (Some(2), ..) => (
             Op::of_statement(sql.as_deref().unwrap_or_default()),

@@ -52,7 +52,7 @@ fn decode_non_utf8<'a>(charset: &str, bytes: &'a [u8]) -> Result<Cow<'a, str>, S
             }
         }),
         other => decode_with(
-            encoding(other).ok_or_else(|| format!("text in {charset:?} cannot be decoded"))?,
+            encoding(other).ok_or_else(|| format!("unsupported character set {charset:?}"))?,
             charset,
             bytes,
         ),
@@ -121,12 +121,12 @@ fn is_moved(c: char) -> bool {
 
 #[cold]
 fn ambiguous(charset: &str) -> String {
-    format!("the text has a character of {charset} that not all systems map to the same one")
+    format!("the text has a {charset} character whose mapping to Unicode is ambiguous")
 }
 
 #[cold]
 fn invalid(charset: &str) -> String {
-    format!("the bytes are not {charset}")
+    format!("the bytes are not valid {charset}")
 }
 
 #[cfg(test)]
@@ -171,12 +171,12 @@ mod tests {
         ] {
             assert_eq!(
                 decode(charset.as_bytes(), bytes),
-                Err(format!("the bytes are not {charset}"))
+                Err(format!("the bytes are not valid {charset}"))
             );
         }
         assert_eq!(
             decode(b"utf8mb4", b"\xff"),
-            Err("the bytes are not UTF-8".into())
+            Err("the bytes are not valid UTF-8".into())
         );
         for (charset, bytes) in [
             ("big5", b"\xa4\xa4\xa1\x45"),
@@ -187,7 +187,7 @@ mod tests {
         }
         assert_eq!(
             decode(b"swe7", b"plain"),
-            Err("text in \"swe7\" cannot be decoded".into())
+            Err("unsupported character set \"swe7\"".into())
         );
     }
 }

@@ -81,12 +81,12 @@ impl Zone {
                 AmbiguousOffset::Unambiguous { .. } => return None,
                 AmbiguousOffset::Gap { before, after } => {
                     format!(
-                        "{name} has no such local time: its clock was set forward then, from {before} to {after}"
+                        "this local time does not exist in {name}: clocks went forward from {before} to {after}"
                     )
                 }
                 AmbiguousOffset::Fold { before, after } => {
                     format!(
-                        "{name} has this local time twice: its clock was set back then, from {before} to {after}"
+                        "this local time is ambiguous in {name}: clocks went back from {before} to {after}"
                     )
                 }
             },

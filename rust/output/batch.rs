@@ -444,7 +444,7 @@ impl<'p> Batch<'p> {
                 missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)),
                 &error,
             ) {
-                let fault = Fault::new(Kind::Missing, "the message does not carry this column");
+                let fault = Fault::new(Kind::Missing, "the message does not have this column");
                 let side = self.plan.side(usize::from(images[1].is_some()), op_name);
                 error = Some(Box::new(cell_error(
                     fault,

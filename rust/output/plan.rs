@@ -41,7 +41,7 @@ impl Plan {
         let fields = envelope_fields(options)?;
         if options.row_column.is_some() && options.layout == Layout::Change {
             return Err(
-                "row_column: layout change has the table's columns in before and after already"
+                "row_column: not available in layout change, which has the table's columns in before and after"
                     .into(),
             );
         }
@@ -207,7 +207,7 @@ fn label_bytes(labels: &[String]) -> usize {
 fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
     let fields = match &options.schema {
         None if options.layout == Layout::Change => return Ok(None),
-        None => return Err("schema: layouts changelog and upsert need the table's columns".into()),
+        None => return Err("schema: required with the layouts changelog and upsert".into()),
         Some(TableSchema::Ddl(text)) => ddl::parse(text)?,
         Some(TableSchema::Arrow(fields)) => fields.iter().cloned().collect(),
     };
@@ -242,7 +242,7 @@ fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
     for name in names {
         let field = named("fields", name, &table)?;
         if fields.contains(&field) {
-            return Err(format!("fields: {name:?} is named twice"));
+            return Err(format!("fields: duplicate {name:?}"));
         }
         fields.push(field);
     }

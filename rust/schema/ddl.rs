@@ -20,7 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
         .fields(None)
         .map_err(|error| other_form(text).map_or(error, str::to_owned))?;
     if fields.is_empty() {
-        Err("schema: no column is named".into())
+        Err("schema: expected at least one column".into())
     } else {
         Ok(fields)
     }
@@ -29,8 +29,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<FieldRef>, String> {
 /// Returns the error for a text that is not a list of columns, with advice on what to pass.
 #[cold]
 fn other_form(text: &str) -> Option<&'static str> {
-    const STATEMENT: &str = "schema: a CREATE TABLE statement; pass its columns only, without keys, indexes and defaults: id bigint, total decimal(10,2)";
-    const FILE: &str = "schema: the name of a file; pass its text, such as id bigint, total decimal(10,2). The command reads a file: --schema @NAME";
+    const STATEMENT: &str = "schema: expected columns, not a CREATE TABLE statement; pass its columns without keys, indexes and defaults: id bigint, total decimal(10,2)";
+    const FILE: &str = "schema: expected columns such as id bigint, total decimal(10,2), not a file name; the command line reads a file with --schema @NAME";
     let text = text.trim();
     let is_statement = text
         .get(..6)
@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
     /// Skips NULL, NOT NULL and COMMENT, which do not affect decoding.
     fn attributes(&mut self) -> Result<(), String> {
         if self.eat_keyword("not") && !self.eat_keyword("null") {
-            return Err(self.error("expected NULL behind NOT"));
+            return Err(self.error("expected NULL after NOT"));
         }
         self.eat_keyword("null");
         if self.eat_keyword("comment") {
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         let quote = self
             .peek()
             .filter(|c| matches!(c, '\'' | '"'))
-            .ok_or_else(|| self.error("expected a text in quotes"))?;
+            .ok_or_else(|| self.error("expected a quoted string"))?;
         while self.rest().starts_with(quote) {
             self.at += 1;
             let mut is_escaped = false;
@@ -186,7 +186,7 @@ impl<'t> Parser<'t> {
             let end = self
                 .rest()
                 .find(is_end)
-                .ok_or_else(|| self.error("expected the end of the text in quotes"))?;
+                .ok_or_else(|| self.error("expected the end of the quoted string"))?;
             self.at += end + 1;
         }
         Ok(())
@@ -216,7 +216,7 @@ impl<'t> Parser<'t> {
                 match self.peek() {
                     Some('\'' | '"') => self.quoted()?,
                     _ if self.word().is_empty() => {
-                        return Err(self.error("expected a number or a text in quotes"));
+                        return Err(self.error("expected a number or a quoted string"));
                     }
                     _ => {}
                 }
@@ -317,7 +317,7 @@ impl<'t> Parser<'t> {
             [] => (10, 0),
             [precision] => (precision, 0),
             [precision, scale] => (precision, scale),
-            _ => return Err(self.error("a decimal has a precision and a scale")),
+            _ => return Err(self.error("expected a precision and a scale")),
         };
         // Spark allows 38 digits, MySQL 65. Decimal256 holds 65.
         Ok(if precision <= 38 {
@@ -346,7 +346,7 @@ impl<'t> Parser<'t> {
         if self.eat_keyword("day") && self.eat_keyword("to") && self.eat_keyword("second") {
             return Ok(DataType::Duration(TimeUnit::Microsecond));
         }
-        Err(self.error("the only interval is 'interval day to second'; expected that"))
+        Err(self.error("expected 'interval day to second'"))
     }
 }
 
@@ -366,8 +366,8 @@ const MODIFIERS: &[&str] = &[
     "varbinary",
 ];
 
-const ALLOWED: &str = "allowed are boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, \
-    date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>, and types of MySQL such as int(10) unsigned, \
+const ALLOWED: &str = "expected one of boolean, tinyint, smallint, int, bigint, float, double, decimal(p,s), string, char(n), varchar(n), binary, \
+    date, timestamp, timestamp_ntz, interval day to second, time, variant, array<>, map<>, struct<>, or a MySQL type such as int(10) unsigned, \
     datetime(6), enum('a','b')";
 
 #[cfg(test)]
@@ -437,11 +437,11 @@ mod tests {
     #[test]
     fn errors_name_the_position_and_the_allowed_types() {
         for (text, part) in [
-            ("", "no column"),
+            ("", "at least one column"),
             ("id", "unknown type"),
-            ("id money", "allowed are"),
+            ("id money", "expected one of"),
             ("id int(", "a number"),
-            ("id enum('a)", "end of the text"),
+            ("id enum('a)", "end of the quoted"),
             ("id int(11) unsignd", "','"),
             ("id int total int", "','"),
             ("a array<int", "'>'"),

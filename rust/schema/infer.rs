@@ -33,7 +33,7 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     Decoder::new(options)?.declared_types(values, |name, declared, value| {
         if name.contains('\0') {
             return Err(format!(
-                "infer_schema: column {} has U+0000 in its name, which no schema can have",
+                "infer_schema: column {} has U+0000 in its name, which a schema cannot have",
                 excerpt(name)
             ));
         }
@@ -50,7 +50,7 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
     })?;
     if fields.is_empty() {
         return Err(
-            "infer_schema: no message of these databases and tables declares its columns' types"
+            "infer_schema: no message of the selected databases and tables declares column types"
                 .to_owned()
                 .into(),
         );
@@ -73,7 +73,7 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
     let (name, one, other) = (excerpt(name), spell(one), spell(other));
     format!(
-        "infer_schema: column {name} is both {one} and {other}; name one table by database and table"
+        "infer_schema: column {name} is both {one} and {other}; select one table with database and table"
     )
 }
 

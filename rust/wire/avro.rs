@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
             [1] => Ok(true),
             other => Err(self
                 .reader_at(start)
-                .invalid(format!("a boolean of {other:?}"))),
+                .invalid(format!("an invalid boolean {other:?}"))),
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
     #[inline(never)]
     fn next_long_block(&mut self, items: &mut Items) -> Result<bool> {
         if let Some(end) = items.end.take().filter(|end| *end != self.at) {
-            return Err(self.invalid(format!("a block that says it ends at byte {end}")));
+            return Err(self.invalid(format!("a block that declares its end at byte {end}")));
         }
         let start = self.at;
         let count = self.long()?;
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
         let left = self.rest().len();
         Fault::new(
             Kind::Syntax,
-            format!("claims {count} {what}, but {left} bytes are left of the message"),
+            format!("declares {count} {what}, but only {left} bytes of the message remain"),
         )
         .at(start)
     }
@@ -406,27 +406,27 @@ mod tests {
     fn lengths_counts_and_indexes_are_bounds_checked() {
         assert_eq!(
             fault(Reader::new(b"\x0aab").bytes()).1,
-            "claims 5 bytes, but 2 bytes are left of the message"
+            "declares 5 bytes, but only 2 bytes of the message remain"
         );
         assert_eq!(
             fault(Reader::new(b"\x01ab").bytes()).1,
-            "claims -1 bytes, but 2 bytes are left of the message"
+            "declares -1 bytes, but only 2 bytes of the message remain"
         );
         let huge = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01";
         assert_eq!(
             fault(Reader::new(huge).text()).1,
-            "claims 9223372036854775807 bytes, but 0 bytes are left of the message"
+            "declares 9223372036854775807 bytes, but only 0 bytes of the message remain"
         );
         let items = fault(Reader::new(huge).next_item(&mut Items::default())).1;
         assert_eq!(
             items,
-            "claims 9223372036854775807 items, but 0 bytes are left of the message"
+            "declares 9223372036854775807 items, but only 0 bytes of the message remain"
         );
         let most_negative = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00";
         assert!(
             fault(Reader::new(most_negative).next_item(&mut Items::default()))
                 .1
-                .starts_with("claims -9223372036854775808 items")
+                .starts_with("declares -9223372036854775808 items")
         );
         assert_eq!(
             fault(Reader::new(b"\x04\xff\xfe").text()),
@@ -442,7 +442,7 @@ mod tests {
         );
         assert_eq!(
             fault(Reader::new(b"\x02").boolean()).1,
-            "found a boolean of [2]"
+            "found an invalid boolean [2]"
         );
     }
 
@@ -460,15 +460,15 @@ mod tests {
         assert_eq!(items(b"\x03\x04\x06\x36\x00"), Ok(5));
         assert_eq!(
             items(b"\x03\x02\x06\x36\x00"),
-            Err("found a block that says it ends at byte 3".into())
+            Err("found a block that declares its end at byte 3".into())
         );
         assert_eq!(
             items(b"\x03\x05\x06\x36\x00"),
-            Err("claims -3 bytes, but 3 bytes are left of the message".into())
+            Err("declares -3 bytes, but only 3 bytes of the message remain".into())
         );
         assert_eq!(
             items(b"\x04\x06"),
-            Err("claims 2 items, but 1 bytes are left of the message".into())
+            Err("declares 2 items, but only 1 bytes of the message remain".into())
         );
     }
 }

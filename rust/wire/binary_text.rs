@@ -45,7 +45,7 @@ impl BinaryText {
             format!("{} is not {}", excerpt(text), self.describe()),
         );
         if is_wkt(text) {
-            fault.because("it is a geometry as WKT: request string".to_owned())
+            fault.because("it is a geometry in WKT: request string".to_owned())
         } else {
             fault
         }

@@ -37,8 +37,8 @@ named_enum! {
     }
 }
 
-const LZ4: &str = "an LZ4 frame";
-const ZSTD: &str = "a Zstandard frame";
+const LZ4: &str = "LZ4 frame";
+const ZSTD: &str = "Zstandard frame";
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// Returns the expanded message, borrowed if it was not compressed. `is_plain` returns whether bytes begin like a
@@ -137,10 +137,10 @@ fn lz4(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     let mut frames = Frames::of(bytes, LZ4);
     while let Some(rest) = frames.next_frame()? {
         // The decoder accepts the end of the input as the end of a frame, so it gets a whole frame.
-        let length = lz4_length(rest).ok_or_else(|| invalid(LZ4, &"it has no end"))?;
+        let length = lz4_length(rest).ok_or_else(|| invalid(LZ4, &"it is truncated"))?;
         let (frame, rest) = rest
             .split_at_checked(length)
-            .ok_or_else(|| invalid(LZ4, &"it has no end"))?;
+            .ok_or_else(|| invalid(LZ4, &"it is truncated"))?;
         *decoder.get_mut() = frame;
         // An empty block ends the decoder's output, but not the frame.
         while !decoder.get_ref().is_empty() {
@@ -198,7 +198,7 @@ impl<'a> Frames<'a> {
             self.rest = self
                 .rest
                 .get(length..)
-                .ok_or_else(|| invalid(self.what, &"a skippable frame has no end"))?;
+                .ok_or_else(|| invalid(self.what, &"a skippable frame is truncated"))?;
         }
         if self.rest.is_empty() && self.count > 0 {
             return Ok(None);
@@ -225,7 +225,7 @@ fn skippable_length(bytes: &[u8]) -> Option<usize> {
 
 fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     let length =
-        snap::raw::decompress_len(bytes).map_err(|error| invalid("a Snappy block", &error))?;
+        snap::raw::decompress_len(bytes).map_err(|error| invalid("Snappy block", &error))?;
     // Check the declared length before the allocation. A Snappy block expands at most 64-fold.
     if length > MAX_EXPANDED || length / 64 > bytes.len() {
         return Err(too_large());
@@ -233,7 +233,7 @@ fn snappy(bytes: &[u8]) -> Result<Cow<'static, [u8]>> {
     let expanded = snap::raw::Decoder::new().decompress_vec(bytes);
     expanded
         .map(Cow::Owned)
-        .map_err(|error| invalid("a Snappy block", &error))
+        .map_err(|error| invalid("Snappy block", &error))
 }
 
 /// Content of the frames so far.
@@ -263,7 +263,7 @@ impl From<Expanded> for Cow<'_, [u8]> {
 }
 
 fn invalid(what: &str, error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(Kind::Compression, format!("not {what}: {error}"))
+    Fault::new(Kind::Compression, format!("invalid {what}: {error}"))
 }
 
 fn too_large() -> Fault {

@@ -51,12 +51,7 @@ fn decode_unicode(text: &str) -> Result<(char, usize)> {
         text.get(at..at + 4)
             .and_then(|hex| u16::from_str_radix(hex, 16).ok())
     };
-    let lone = || {
-        Fault::new(
-            Kind::Encoding,
-            "a lone surrogate escape stands for no character",
-        )
-    };
+    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape is not a character");
     let first = unit(2).ok_or_else(lone)?;
     let second = if text.get(6..8) == Some("\\u") {
         unit(8)

@@ -157,7 +157,7 @@ fn length_prefixed(bytes: &[u8], at: usize) -> Result<Option<(Part, usize)>, Dam
     if length as usize > MAX_MESSAGE {
         return Err(Damage {
             byte: at,
-            what: format!("a length of {length}, where at most {MAX_MESSAGE} bytes are read"),
+            what: format!("the length {length} exceeds the limit of {MAX_MESSAGE} bytes"),
         });
     }
     let end = start + length as usize;
@@ -355,7 +355,7 @@ mod tests {
             damage,
             Damage {
                 byte: 4,
-                what: "a length of 268435457, where at most 268435456 bytes are read".into()
+                what: "the length 268435457 exceeds the limit of 268435456 bytes".into()
             }
         );
     }

@@ -214,8 +214,8 @@ impl<'a> Reader<'a> {
             LEN => field.bytes = self.bytes()?,
             FIXED64 => field.bytes = self.take(8)?,
             FIXED32 => field.bytes = self.take(4)?,
-            3 | 4 => return Err(syntax("a group, which nothing here has").at(self.at())),
-            _ => return Err(syntax("no field has such a form").at(self.at())),
+            3 | 4 => return Err(syntax("unexpected group").at(self.at())),
+            _ => return Err(syntax("invalid wire type").at(self.at())),
         }
         Ok(field)
     }
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
         u32::try_from(tag)
             .ok()
             .filter(|tag| *tag >= 8)
-            .ok_or_else(|| syntax("no field has such a number").at(at))
+            .ok_or_else(|| syntax("invalid field number").at(at))
     }
 
     /// Reads a boolean.
@@ -306,7 +306,7 @@ impl<'a> Reader<'a> {
     #[cold]
     fn too_long(&self, length: usize) -> Fault {
         syntax(format!(
-            "{length} bytes should follow, but {} are left",
+            "expected {length} more bytes, but only {} remain",
             self.rest.len()
         ))
         .at(self.at())
@@ -423,23 +423,23 @@ mod tests {
             ),
             (
                 b"\x12\x03ab",
-                "two: 3 bytes should follow, but 2 are left",
+                "two: expected 3 more bytes, but only 2 remain",
                 2,
             ),
             (
                 b"\x12\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01ab",
-                "two: 18446744073709551615 bytes should follow, but 2 are left",
+                "two: expected 18446744073709551615 more bytes, but only 2 remain",
                 11,
             ),
             (
                 b"\x08\x01\x1D123",
-                "4 bytes should follow, but 3 are left",
+                "expected 4 more bytes, but only 3 remain",
                 3,
             ),
-            (b"\x08\x01\x1B", "a group, which nothing here has", 3),
-            (b"\x1C", "a group, which nothing here has", 1),
-            (b"\x1F", "no field has such a form", 1),
-            (b"\x02\x00", "no field has such a number", 0),
+            (b"\x08\x01\x1B", "unexpected group", 3),
+            (b"\x1C", "unexpected group", 1),
+            (b"\x1F", "invalid wire type", 1),
+            (b"\x02\x00", "invalid field number", 0),
             (
                 b"\x12\x00\x10\x05",
                 "two: expected text, bytes or a message, found a number",

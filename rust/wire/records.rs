@@ -32,7 +32,7 @@ pub(crate) fn records<'a>(
         let end = cursor.at();
         if cursor.peek().is_some() && cursor.at() == end {
             return Err(cursor.unexpected(
-                "a newline between two messages, as Amazon Firehose writes with a record delimiter",
+                "a newline between two messages (Amazon Firehose writes one if a record delimiter is configured)",
             ));
         }
     }

@@ -751,7 +751,7 @@ fn packets_that_hold_no_entries() {
             typed(7, &[number(4, 77)]),
             "compression: 77 is not supported",
         ),
-        (bytes(200, ""), "neither a Packet nor Messages nor an Entry"),
+        (bytes(200, ""), "expected a Packet, Messages or an Entry"),
     ];
     for (message, what) in cases {
         let error = error(message);
@@ -792,19 +792,19 @@ fn messages_that_cannot_be_read() {
             b"\x7B".to_vec(),
             Kind::Syntax,
             "",
-            "a group, which nothing here has".into(),
+            "unexpected group".into(),
         ),
         (
             b"{\"type\":\"INSERT\"}".to_vec(),
             Kind::Syntax,
             "",
-            "a group, which nothing here has".into(),
+            "unexpected group".into(),
         ),
         (
             typed(7, &[b"\x2A\x05ab".to_vec()]),
             Kind::Syntax,
             "ab",
-            "body: 5 bytes should follow, but 2 are left".into(),
+            "body: expected 5 more bytes, but only 2 remain".into(),
         ),
         (
             typed(7, &[b"\x2D\0\0\0\0".to_vec()]),
@@ -853,7 +853,7 @@ fn messages_that_cannot_be_read() {
             of_row([columns(2, &[("id", None)]), columns(1, &[("id", None)])].concat()),
             Kind::Envelope,
             "\u{1B}\x08\0",
-            format!("{rows}.beforeColumns: stands apart from the other columns of its image"),
+            format!("{rows}.beforeColumns: the columns of an image are not contiguous"),
         ),
         (
             of_column(bytes(8, "nameless")),
@@ -884,7 +884,7 @@ fn messages_that_cannot_be_read() {
             ),
             Kind::Syntax,
             "short",
-            format!("{rows}.afterColumns.value: 10000 bytes should follow, but 5 are left"),
+            format!("{rows}.afterColumns.value: expected 10000 more bytes, but only 5 remain"),
         ),
     ];
     for (message, kind, place, what) in cases {

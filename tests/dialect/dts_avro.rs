@@ -413,20 +413,28 @@ fn values_that_are_none() {
         (
             253,
             character("utf8mb4", b"\xff"),
-            "the bytes are not UTF-8",
+            "the bytes are not valid UTF-8",
         ),
-        (253, character("gbk", b"\xb6"), "the bytes are not gbk"),
-        (253, character("ascii", "é"), "the bytes are not ascii"),
+        (
+            253,
+            character("gbk", b"\xb6"),
+            "the bytes are not valid gbk",
+        ),
+        (
+            253,
+            character("ascii", "é"),
+            "the bytes are not valid ascii",
+        ),
         (
             253,
             character("klingon", "plain"),
-            r#"text in "klingon" cannot be decoded"#,
+            r#"unsupported character set "klingon""#,
         ),
         // Text with two bytes per character, which would pass for UTF-8 with NULs.
         (
             253,
             character("utf32", "\0\0\0a"),
-            r#"text in "utf32" cannot be decoded"#,
+            r#"unsupported character set "utf32""#,
         ),
         (
             7,
@@ -491,17 +499,17 @@ fn values_that_are_none() {
         (
             17,
             zoned([2024, 6, 1, NO, NO, NO, NO], "UTC"),
-            "a TimestampWithTimeZone of year 2024, month 6, day 1 is not a moment",
+            "a TimestampWithTimeZone of year 2024, month 6, day 1 is not a timestamp",
         ),
         (
             17,
             zoned([2021, 3, 14, 2, 30, 0, NO], "America/New_York"),
-            "the time zone \"America/New_York\" skips or repeats the clock year 2021, month 3, day 14, hour 2, minute 30, second 0",
+            "the local time year 2021, month 3, day 14, hour 2, minute 30, second 0 does not exist or is ambiguous in the time zone \"America/New_York\"",
         ),
         (
             17,
             zoned([1, 1, 1, 7, 59, 59, NO], "+08:00"),
-            "the time zone \"+08:00\" has no instant in the years 1 to 9999 for the clock year 1, month 1, day 1, hour 7, minute 59, second 59",
+            "the local time year 1, month 1, day 1, hour 7, minute 59, second 59 is outside of the years 1 to 9999 in the time zone \"+08:00\"",
         ),
     ];
     for (number, value, why) in cases {
@@ -604,7 +612,7 @@ fn geometries_come_without_their_srid() {
     assert_eq!(
         (
             error.kind,
-            error.message.contains("if it is WKT, ask string")
+            error.message.contains("request string if it is WKT")
         ),
         (Kind::Type, true),
         "{}",
@@ -616,7 +624,7 @@ fn geometries_come_without_their_srid() {
     );
     assert_eq!(
         error.message,
-        "dts-avro: after.x: the message does not carry the geometry's SRID; ask binary"
+        "dts-avro: after.x: the message does not contain the geometry's SRID; request binary"
     );
 }
 
@@ -1045,7 +1053,7 @@ fn bytes_that_are_no_record() {
                 ..update()
             },
             vec![],
-            "objectName: claims -5 bytes, but",
+            "objectName: declares -5 bytes, but",
         ),
         (
             Record {
@@ -1061,7 +1069,7 @@ fn bytes_that_are_no_record() {
                 ..update()
             },
             vec![],
-            "processTimestamps: claims 9223372036854775807 items, but",
+            "processTimestamps: declares 9223372036854775807 items, but",
         ),
         (
             Record {
@@ -1077,7 +1085,7 @@ fn bytes_that_are_no_record() {
                 ..update()
             },
             vec![],
-            "fields: claims 9223372036854775807 items, but",
+            "fields: declares 9223372036854775807 items, but",
         ),
         (
             Record {
@@ -1125,7 +1133,7 @@ fn bytes_that_are_no_record() {
                 ..update()
             },
             vec![],
-            "afterImages.id: claims 9223372036854775807 bytes, but",
+            "afterImages.id: declares 9223372036854775807 bytes, but",
         ),
         (
             Record {
@@ -1215,7 +1223,7 @@ fn bytes_behind_a_record_are_an_error() {
             );
             assert_eq!(error.kind, Kind::Syntax);
             assert!(
-                error.message.contains("bytes are left after the record"),
+                error.message.contains("bytes remain after the record"),
                 "{}",
                 error.message
             );
@@ -1374,9 +1382,9 @@ fn a_schema_that_lacks_what_is_needed_is_refused() {
     }
     for (schema, what) in [
         ("", "EOF while parsing"),
-        ("\"string\"", "there is no record"),
+        ("\"string\"", "expected a record"),
         ("{}", "missing field `type`"),
-        ("[]", "there is no record"),
+        ("[]", "expected a record"),
     ] {
         assert!(
             refusal(schema.into()).starts_with(&format!("writer_schema: {what}")),
@@ -1447,7 +1455,7 @@ fn fields_are_found_by_their_names() {
     );
     assert_eq!(
         error.message,
-        r#"dts-avro: after.shape: a value of Avro type "Shape" is none of DTS's"#
+        r#"dts-avro: after.shape: Avro type "Shape" is not a DTS value type"#
     );
 }
 

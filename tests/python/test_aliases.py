@@ -87,9 +87,9 @@ def test_messages_of_both_names_and_their_row_images():
 @pytest.mark.parametrize(
     ("aliases", "problem"),
     [
-        ({"id": "title"}, 'aliases: "id" is a column of the schema, or another alias'),
-        ({"ID": "title"}, 'aliases: "ID" is a column of the schema, or another alias'),
-        ({"a": "title", "A": "id"}, "is a column of the schema, or another alias"),
+        ({"id": "title"}, 'aliases: "id" is already a column of the schema or another alias'),
+        ({"ID": "title"}, 'aliases: "ID" is already a column of the schema or another alias'),
+        ({"a": "title", "A": "id"}, "is already a column of the schema or another alias"),
         ({"name": "heading"}, 'aliases: "heading" is not a column of the schema'),
         ({"name": 1}, "aliases"),
         ("name", "aliases"),

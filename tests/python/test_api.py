@@ -120,9 +120,9 @@ def test_infer_schema_gives_a_decoder_its_schema():
         ({"schema": pa.schema({"id": pa.month_day_nano_interval()})}, "id"),
         ({"tabel": "orders"}, "table"),
         ({"keep": ["op"]}, "op"),
-        ({"schema": "CREATE TABLE orders (id bigint)"}, "pass its columns only"),
-        ({"schema": "orders.ddl"}, "the name of a file; pass its text"),
-        ({"schema": "/schemas/orders"}, "the name of a file; pass its text"),
+        ({"schema": "CREATE TABLE orders (id bigint)"}, "pass its columns without keys"),
+        ({"schema": "orders.ddl"}, "not a file name; the command line reads"),
+        ({"schema": "/schemas/orders"}, "not a file name; the command line reads"),
     ],
     ids=str,
 )
@@ -160,7 +160,7 @@ def test_a_message_in_utf_16_says_so(dialect, encoding):
     message = change(data=[order(1, "1.00")]).decode().encode(encoding)
     assert towpath.detect(message) is None
     [row] = towpath.Decoder(dialect).decode([message]).to_pylist()
-    assert row["error"]["message"].endswith("; the message is in UTF-16, where JSON is in UTF-8: convert it")
+    assert row["error"]["message"].endswith("; the message is UTF-16; convert it to UTF-8")
     assert dialect != "auto" or row["error"]["kind"] == "encoding"
 
 
@@ -195,5 +195,5 @@ def test_public_names_are_documented():
 
 @pytest.mark.parametrize("dialect", [None, b"canal-json", 1])
 def test_a_dialect_is_a_text(dialect):
-    with pytest.raises(TypeError, match='dialect: expected a text such as "canal-json" or "auto", not '):
+    with pytest.raises(TypeError, match='dialect: expected a string such as "canal-json" or "auto", not '):
         towpath.Decoder(dialect)

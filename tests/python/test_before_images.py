@@ -155,4 +155,4 @@ def test_a_column_that_only_old_of_canal_has_is_an_error(order, old):
             found = towpath.Decoder("canal-json", schema, layout=layout).decode(values).to_pylist()
             assert [row[op] for row in found] == ["update"] * 20 + ["error", "update"]
             error = found[20]["error" if op == "op" else "_error"]
-            assert (error["kind"], "data.a: is missing, but old has it" in error["message"]) == ("envelope", True)
+            assert (error["kind"], "data.a: is missing, although old has it" in error["message"]) == ("envelope", True)

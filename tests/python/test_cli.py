@@ -57,7 +57,7 @@ def test_infer_prints_what_a_decoder_takes(capsys):
 
 def test_infer_looks_at_the_first_messages_only(capsys, mixed):
     assert main(["infer", mixed, "--limit", "0"]) == 2
-    assert printed_by(capsys)[1] == ["towpath: infer: there are no messages to look at"]
+    assert printed_by(capsys)[1] == ["towpath: infer: the input has no messages"]
 
 
 def test_ddl_quotes_names_that_need_it():
@@ -169,7 +169,7 @@ def test_a_setting_may_be_in_a_file(tmp_path):
     ("arguments", "named"),
     [
         (["decode"], "name either files to read, or a broker and topics"),
-        (["decode", "--kafka", "localhost:9092"], "--kafka and --topic belong together"),
+        (["decode", "--kafka", "localhost:9092"], "--kafka requires --topic, and --topic requires --kafka"),
         (["decode", "a.jsonl", "--kafka", "localhost:9092", "--topic", "t"], "name either files to read, or a broker"),
         (
             ["tables", "--kafka", "h:1", "--topic", "t", "--client", "key.deserializer=x"],
@@ -179,7 +179,10 @@ def test_a_setting_may_be_in_a_file(tmp_path):
         (["decode", "{mixed}", "--dialect", "canel"], "canal-json"),
         (["decode", "{mixed}", "-o", "out.csv"], ".parquet, .arrow, .jsonl"),
         (["decode", "{mixed}", "--set", "tabel=1"], "table"),
-        (["detect", "messages"], "--framing: lines, length-prefixed, key-value, kcat-json, print-key, parquet"),
+        (
+            ["detect", "messages"],
+            "--framing to one of lines, length-prefixed, key-value, kcat-json, print-key, parquet",
+        ),
     ],
 )
 def test_what_cannot_be_carried_out_is_status_2(capsys, mixed, arguments, named, tmp_path, monkeypatch):

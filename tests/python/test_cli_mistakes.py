@@ -47,7 +47,7 @@ def test_the_input_is_never_overwritten(capture, capsys, verb, name):
     os.link("capture.jsonl", "hard.jsonl")
     for source, force in product(["capture.jsonl", "captur*.jsonl"], [[], ["--force"]]):
         assert main([verb, source, "-o", name, *force]) == 2
-        assert errors_of(capsys) == [f"towpath: -o {name} is the file that is read; name another output"]
+        assert errors_of(capsys) == [f"towpath: -o {name} is an input file; name another output"]
     assert capture.read_bytes() == before
 
 
@@ -144,7 +144,7 @@ def test_infer_tells_the_tables_of_a_snapshot_apart(tmp_path, capsys):
 def test_a_wrong_dialect_says_what_the_messages_look_like(capsys):
     assert main(["decode", CLOUDCANAL, "--dialect", "debezium-json", "--limit", "5"]) == 1
     lines = errors_of(capsys)
-    assert lines[-1] == "warning: --dialect is debezium-json, but of the first 5 messages canal-json (5)"
+    assert lines[-1] == "warning: --dialect is debezium-json, but the first 5 messages are canal-json (5)"
     first = next(line for line in lines if line.startswith("error: "))
     with Path(CLOUDCANAL).open(encoding="utf-8") as file:
         message = file.readline()
@@ -178,12 +178,12 @@ def test_what_is_not_read_is_named_with_its_command(tmp_path, capsys, kind):
         (tmp_path / name).write_bytes(data)
         for more in ([], ["--framing", "lines"]):
             assert main(["tables", str(tmp_path / name), *more]) == 2
-            assert f"{name}: {kind.strip()} is not read, only UTF-8, plain or in gzip or zstd: " in errors_of(capsys)[0]
+            assert f"{name}: {kind.strip()} is not supported, only UTF-8, plain or in gzip" in errors_of(capsys)[0]
     if kind != "Brotli":
         ran = subprocess.run(
             [sys.executable, "-m", "towpath", "tables", "-"], input=data, capture_output=True, check=False
         )
-        assert f"standard input: {kind.strip()} is not read" in ran.stderr.decode()
+        assert f"standard input: {kind.strip()} is not supported" in ran.stderr.decode()
 
 
 def test_another_file_in_a_folder_says_what_to_name(tmp_path, capsys):
@@ -191,8 +191,8 @@ def test_another_file_in_a_folder_says_what_to_name(tmp_path, capsys):
     (tmp_path / "capture.jsonl").write_bytes(change(data=[order(1, "1.00")]))
     assert main(["check", str(tmp_path)]) == 2
     [said] = errors_of(capsys)
-    assert "README.md: neither its extension nor its first bytes" in said
-    assert said.endswith(f"; if others there have messages, name those, such as {tmp_path}/*.jsonl")
+    assert "README.md: unknown framing, from the extension and the first bytes" in said
+    assert said.endswith(f"; to read some files of the folder only, name them, such as {tmp_path}/*.jsonl")
     assert main(["check", f"{tmp_path}/*.jsonl"]) == 0
 
 

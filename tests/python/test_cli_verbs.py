@@ -191,7 +191,7 @@ def test_doctor_says_which_jars_are_not_tested(monkeypatch, spark):
     monkeypatch.setattr(doctor_verb, "_version", lambda package: spark if package == "pyspark" else "2.3.3")
     found = {one.name: one for one in doctor_verb.examine()}
     assert found["Delta's jar"].verdict == "absent"
-    assert "no Delta tables" in found["Delta's jar"].cure
+    assert "cannot write Delta tables" in found["Delta's jar"].cure
     assert "towpath[lakehouse]" in found["Delta's jar"].cure
 
 

@@ -124,7 +124,7 @@ def test_the_words_of_the_page():
 @pytest.mark.parametrize(("value", "what"), [
     (b"{}", "payload: is missing"),
     (message(None), "payload.op: is missing"),
-    (message("UPSERT", after={"id": 1}), 'payload.op: rows under the unknown operation "UPSERT"'),
+    (message("UPSERT", after={"id": 1}), 'payload.op: unknown operation "UPSERT" with rows'),
     (message("INSERT", before={"id": 1}), "payload.after: insert without a row"),
     (message("DELETE", after={"id": 1}), "payload.before: delete without a row"),
     (message("UPDATE_AFTER", before=None), "payload.after: update without a row"),

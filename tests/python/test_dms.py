@@ -119,13 +119,13 @@ def test_words_without_case_and_of_older_versions():
 @pytest.mark.parametrize(("value", "what"), [
     (b"{}", "metadata: is missing"),
     (b'{"data":{},"metadata":{}}', "metadata.operation: is missing"),
-    (message("upsert", data={"id": 1}), 'metadata.operation: rows under the unknown operation "upsert"'),
+    (message("upsert", data={"id": 1}), 'metadata.operation: unknown operation "upsert" with rows'),
     (message("insert"), "data: insert without a row"),
     (message("delete", data=None), "data: delete without a row"),
     (message(metadata={"commit-timestamp": "yesterday"}, data={}),
      'metadata.commit-timestamp: "yesterday" is not a time'),
     (message("create-table", "control", control={"table-def": {"columns": []}}),
-     "control: is not a description of a table: "
+     "control: is not a table definition: "
      "invalid type: sequence, expected an object of columns at line 1 column 26"),
 ])  # fmt: skip
 def test_messages_that_are_errors(value, what):

@@ -95,7 +95,7 @@ def test_watermark_and_statement(batch):
 def test_without_its_key_a_record_is_an_error_that_names_the_argument(batch):
     rows = towpath.Decoder("ticdc-open").decode(batch).to_pylist()
     assert {row["op"] for row in rows} == {"error"}
-    assert rows[0]["error"]["message"] == "ticdc-open: key: is missing: name its column with the argument key"
+    assert rows[0]["error"]["message"] == "ticdc-open: key: is missing; set the argument key to its column"
 
 
 def test_auto_needs_the_key_too_and_decodes_the_same(batch):

@@ -71,7 +71,7 @@ def test_the_error_names_the_product(seed, product, message):
     for dialect in ("auto", "debezium-json", "dms-json", "river-json"):
         [row] = towpath.Decoder(dialect).decode(pa.array([text])).to_pylist()
         assert (row["op"], row["error"]["kind"]) == ("error", "envelope")
-        assert row["error"]["message"].endswith(f"; the message is of {product}, which no dialect reads")
+        assert row["error"]["message"].endswith(f"; the message was written by {product}, which no dialect supports")
 
 
 def test_messages_side_by_side_name_firehose():

@@ -94,7 +94,7 @@ def test_the_former_place_of_the_lakehouse():
         "from towpath.spark.lakehouse.targets import Targets; import towpath.lakehouse.batches as c; assert b is c"
     )
     found = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
-    assert "DeprecationWarning: towpath.spark.lakehouse is towpath.lakehouse now" in found.stderr
+    assert "DeprecationWarning: towpath.spark.lakehouse is deprecated; use towpath.lakehouse" in found.stderr
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -94,7 +94,7 @@ def test_tombstones_and_nothing():
     "values", [None, 5, 1.5, [5], [MESSAGES[0], 5], [[MESSAGES[0]]], {"value": MESSAGES}, object()]
 )
 def test_other_things_are_a_type_error_that_says_what_is_expected(values):
-    with pytest.raises(TypeError, match="expected messages as bytes or text, a list or an Arrow array"):
+    with pytest.raises(TypeError, match="expected messages as bytes or str, a list or an Arrow array"):
         towpath.Decoder("canal-json").decode(values)
 
 
@@ -104,7 +104,7 @@ def test_infer_schema_of_a_list():
 
 
 def test_a_key_needs_a_column():
-    with pytest.raises(ValueError, match=r'key: "key" names a column, but an array has messages only; decode a record'):
+    with pytest.raises(ValueError, match=r'key: "key" names a column, but the input is an array of messages; decode'):
         towpath.Decoder("ticdc-open", key="key").decode(pa.array([b"x"]))
 
 

@@ -17,9 +17,9 @@ NAMES = {
 
 
 def allowed(**arguments):
-    with pytest.raises(ValueError, match="allowed are ") as refused:
+    with pytest.raises(ValueError, match="expected one of ") as refused:
         towpath.Decoder("canal-json", **arguments)
-    return str(refused.value).partition("allowed are ")[2].split(", ")
+    return str(refused.value).partition("expected one of ")[2].split(", ")
 
 
 @pytest.mark.parametrize("argument", NAMES)

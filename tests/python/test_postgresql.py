@@ -168,5 +168,5 @@ def test_names_and_images_but_no_place(connector):
 
 def test_a_target_has_no_schema():
     targets = pytest.importorskip("towpath.lakehouse.tables.targets")
-    with pytest.raises(ValueError, match=r"has \{schema\}"):
+    with pytest.raises(ValueError, match=r"unknown \{schema\}"):
         targets.Targets("/lake/{schema}/{table}")

@@ -49,7 +49,7 @@ def test_no_printed_envelope_is_a_row(dialect, schema):
     rows = towpath.Decoder(dialect, schema).decode(pa.array(texts)).to_pylist()
     assert {row["op"] for row in rows} == {"error"}
     assert {row["error"]["kind"] for row in rows} == {"envelope"}
-    assert all("read the topic itself with debezium-avro" in row["error"]["message"] for row in rows)
+    assert all("read the topic itself with dialect debezium-avro" in row["error"]["message"] for row in rows)
 
 
 @pytest.mark.parametrize("schema", [None, "id bigint, note string"])

@@ -184,8 +184,8 @@ def test_many_tables_share_one_colour():
     ("values", "said"),
     [
         ([], "There are no events, so there is nothing to show."),
-        ([change(data=[order(1, "1.00")])], "No event says when it happened."),
-        ([change(data=[order(1, "1.00")], es=1714979289000)], "No event says both"),
+        ([change(data=[order(1, "1.00")])], "No event has an event time."),
+        ([change(data=[order(1, "1.00")], es=1714979289000)], "No event has both"),
     ],
 )
 def test_there_are_no_plots_of_nothing(values, said):

@@ -279,19 +279,19 @@ def test_a_row_of_a_version_that_is_not_given():
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"columns":[{}]}'])
 def test_table_schemas_are_checked(text):
-    with pytest.raises(ValueError, match=r"^table_schemas\[0\] is not a table schema of TiCDC: "):
+    with pytest.raises(ValueError, match=r"^table_schemas\[0\] is not a TiCDC table schema: "):
         towpath.Decoder("ticdc-simple", table_schemas=[text])
 
 
 @pytest.mark.parametrize(("members", "message"), [
     ({"version": 2}, "version: is 2, not 1"),
     ({"type": None}, "type: is missing"),
-    ({"type": "UPSERT"}, 'type: rows under the unknown operation "UPSERT"'),
+    ({"type": "UPSERT"}, 'type: unknown operation "UPSERT" with rows'),
     ({"data": None}, "data: insert without a row"),
     ({"type": "DELETE"}, "old: delete without a row"),
-    ({"checksum": {"version": 1, "corrupted": True}}, "checksum: TiCDC read another row than TiDB stored"),
+    ({"checksum": {"version": 1, "corrupted": True}}, "checksum: mismatch: TiCDC's row differs from TiDB's"),
     ({"tableSchema": {"columns": [{}]}},
-     "tableSchema: is not a table schema of TiCDC: missing field `name` at line 1 column 15"),
+     "tableSchema: is not a TiCDC table schema: missing field `name` at line 1 column 15"),
 ])  # fmt: skip
 def test_messages_that_are_errors(members, message):
     [row] = decode([dml(**members)])
@@ -308,7 +308,7 @@ def test_a_type_of_a_later_version():
 
 def test_bytes_behind_an_avro_message():
     [row] = decode([MESSAGES["avro"][9] + b"\0"])
-    assert row["error"]["message"] == "ticdc-simple: the message has bytes behind its end"
+    assert row["error"]["message"] == "ticdc-simple: unexpected bytes after the message"
 
 
 @ENCODINGS

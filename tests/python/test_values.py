@@ -415,14 +415,10 @@ def test_clocks_of_a_zone_are_pythons_instants(name):
             .decode(array)
             .to_pylist()
         )
-        said = (
-            "has this local time twice: its clock was set back"
-            if is_twice
-            else "has no such local time: its clock was set forward"
-        )
-        assert f"; {name} {said} then, from " in row["error"]["message"]
+        said = ("is ambiguous", "back") if is_twice else ("does not exist", "forward")
+        assert f"; this local time {said[0]} in {name}: clocks went {said[1]} from " in row["error"]["message"]
         assert row["error"]["message"].endswith(
-            "set time_zone to the zone in which the producer writes, or request timestamp_ntz or string"
+            "set time_zone to the producer's time zone, or request timestamp_ntz or string"
         )
 
 

@@ -125,7 +125,7 @@ def count(text: str) -> int:
         argparse.ArgumentTypeError: The text is not such a number.
     """
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages or rows: 0, 1, 2, ...")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of messages or rows such as 0, 1, 2")
     return int(text)
 
 
@@ -142,7 +142,7 @@ def inputs(parsed: argparse.Namespace, *, live: bool = False) -> Input:
     if bool(parsed.files) == bool(parsed.kafka):
         raise ValueError("name either files to read, or a broker and topics: --kafka localhost:9092 --topic orders")
     if bool(parsed.kafka) != bool(parsed.topic):
-        raise ValueError("--kafka and --topic belong together")
+        raise ValueError("--kafka requires --topic, and --topic requires --kafka")
     if parsed.kafka:
         from towpath.cli.topics import Topics
 

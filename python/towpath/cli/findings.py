@@ -127,7 +127,7 @@ class Findings:
         seen = Counter(_towpath.detect(value) or "no known dialect" for value in values)
         known = {name: one["name"] for one in _towpath.dialects() for name in (one["name"], *one["aliases"])}
         if seen and seen.most_common(1)[0][0] != known.get(named):
-            yield f"--dialect is {named}, but of the first {len(values)} messages {_counted(seen)}"
+            yield f"--dialect is {named}, but the first {len(values)} messages are {_counted(seen)}"
 
     def _tables_seen(self) -> Iterator[str]:
         """Yield the tables in the messages, if no change passed the filter."""

@@ -112,7 +112,7 @@ class Inputs:
             raise ValueError(f"FILE: {twice[0]} is named more than once; its messages would count twice")
         for pipe in self._pipes:
             if framing == PARQUET:
-                raise ValueError(f"--framing parquet: {pipe.name} cannot be read at an offset; name a file")
+                raise ValueError(f"--framing parquet: {pipe.name} is not seekable; name a file")
 
     @property
     def paths(self) -> list[str]:
@@ -190,7 +190,7 @@ def _check_is_read(name: str, start: bytes) -> None:
     if what := next((what for magic, what in _UNREAD.items() if start.startswith(magic)), unread):
         kind, command = what
         raise ValueError(
-            f"{name}: {kind} is not read, only UTF-8, plain or in gzip or zstd: {command} FILE | towpath VERB -"
+            f"{name}: {kind} is not supported, only UTF-8, plain or in gzip or zstd: {command} FILE | towpath VERB -"
         )
 
 
@@ -208,9 +208,9 @@ def _framing(file: files.File, folder: str | None) -> str:
             return PARQUET
         if start.startswith((b"{", b"[", *_UNREAD)) or not start:
             return "lines"
-        what = f"{file.name}: neither its extension nor its first bytes tell how messages are delimited"
-        cure = f"; if others there have messages, name those, such as {folder}/*.jsonl" if folder else ""
-        raise ValueError(f"{what}; say it with --framing: {', '.join(FRAMINGS)}{cure}") from None
+        what = f"{file.name}: unknown framing, from the extension and the first bytes"
+        cure = f"; to read some files of the folder only, name them, such as {folder}/*.jsonl" if folder else ""
+        raise ValueError(f"{what}; set --framing to one of {', '.join(FRAMINGS)}{cure}") from None
 
 
 def _start(file: files.File) -> bytes:

@@ -29,6 +29,6 @@ def check_output(output: str, sources: Iterable[str], force: bool) -> None:
     if os.path.isdir(output):
         raise ValueError(f"-o {output} is a folder; name a file")
     if any(os.path.exists(source) and os.path.samefile(source, output) for source in sources):
-        raise ValueError(f"-o {output} is the file that is read; name another output")
+        raise ValueError(f"-o {output} is an input file; name another output")
     if not force:
         raise FileExistsError(f"-o {output} exists; --force overwrites it")

@@ -139,7 +139,7 @@ def _total(counts: pa.Table) -> int:
 
 def _over_time(summary: Summary) -> str:
     if not len(summary.times):
-        return "<h2>Events over time</h2>\n<p>No event says when it happened.</p>"
+        return "<h2>Events over time</h2>\n<p>No event has an event time.</p>"
     each = f"<p>By the source's own clock (UTC); each bar is {_span(summary.width)}.</p>"
     by_op, by_table = (_stacked(summary, column) for column in ("op", "table"))
     return f"<h2>Events over time, by op</h2>\n{each}\n{by_op}\n<h2>Events over time, by table</h2>\n{by_table}"
@@ -236,7 +236,7 @@ def _shown(name: str | None) -> str:
 def _lag(summary: Summary) -> str:
     lags = summary.times.filter(pc.is_valid(summary.times["lag"]))
     if not len(lags):
-        return "<h2>Lag</h2>\n<p>No event says both when it happened and when its message was written.</p>"
+        return "<h2>Lag</h2>\n<p>No event has both an event time and the time of its message.</p>"
     what = "From the change at the source to its message. Many sources count in whole seconds: below that, it is noise."
     over_time = _lag_over_time(lags, summary.width)
     return f"<h2>Lag</h2>\n<p>{what}</p>\n{_distribution(lags)}\n<h2>Lag over time</h2>\n{over_time}"

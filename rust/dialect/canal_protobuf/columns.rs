@@ -129,7 +129,7 @@ impl<'h, 'a> Change<'h, 'a> {
         rest.fields(row_data::KNOWN, |tag, reader| match tag {
             row_data::beforeColumns | row_data::afterColumns => Err(Fault::new(
                 Kind::Envelope,
-                "stands apart from the other columns of its image",
+                "the columns of an image are not contiguous",
             )
             .at(reader.at())),
             _ => reader.skip(tag, row_data::KNOWN),

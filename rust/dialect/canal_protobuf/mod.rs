@@ -125,7 +125,7 @@ fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
     if has_batch {
         Ok(MessageType::Messages)
     } else {
-        Err(Fault::new(Kind::Envelope, "neither a Packet nor Messages nor an Entry").at(0))
+        Err(Fault::new(Kind::Envelope, "expected a Packet, Messages or an Entry").at(0))
     }
 }
 

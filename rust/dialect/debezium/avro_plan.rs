@@ -268,7 +268,7 @@ fn image(schemas: &Schemas, schema: &Schema) -> Result<Choice<Option<RecordPlan>
         }
     })?;
     if image.branches().iter().flatten().count() > 1 {
-        Err("has several kinds of rows".into())
+        Err("is a union of several records".into())
     } else {
         Ok(image)
     }

@@ -178,7 +178,7 @@ impl ValueReader {
             ValueReader::Decimal(layout, scale) => decimal(layout.read(reader)?, *scale, arena),
             ValueReader::DecimalWithoutScale(layout) => unread(
                 Kind::Type,
-                "a decimal cannot be read, as its schema has no scale",
+                "cannot read a decimal whose schema has no scale",
                 layout.read(reader)?,
                 arena,
             ),
@@ -255,7 +255,7 @@ fn big_endian<'a>(bytes: &'a [u8], arena: &'a Bump) -> Value<'a> {
     if bytes.len() > size_of::<u64>() {
         return unread(
             Kind::Range,
-            "a bit of more than 8 bytes does not fit into 64 bits",
+            "a bit value of more than 8 bytes does not fit into 64 bits",
             bytes,
             arena,
         );
@@ -277,7 +277,7 @@ fn decimal<'a>(bytes: &'a [u8], scale: i32, arena: &'a Bump) -> Value<'a> {
     }
     match decimal_text(bytes, scale) {
         Ok(decimal) => Value::Number(arena.alloc_str(&decimal)),
-        Err(ParseError::Type) => unread(Kind::Type, "a decimal of no bytes is none", bytes, arena),
+        Err(ParseError::Type) => unread(Kind::Type, "a decimal has no bytes", bytes, arena),
         Err(ParseError::Range) => {
             let why = format!(
                 "a decimal of {} bytes and scale {scale} does not fit into 256 bits",

@@ -31,7 +31,7 @@ pub(super) fn schema_part(
     let is_needed = events.needs.types || events.needs.encodings;
     let parsed = serde_json::from_str::<Schema>(text);
     if let (Err(_), true) = (&parsed, is_needed) {
-        return Err(Fault::new(Kind::Envelope, "is not a schema of Kafka Connect").at(start));
+        return Err(Fault::new(Kind::Envelope, "is not a Kafka Connect schema").at(start));
     }
     let block = parsed
         .as_ref()

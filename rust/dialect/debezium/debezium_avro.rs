@@ -171,7 +171,7 @@ impl BoundSchema {
 fn no_message(id: u32, what: &str) -> Fault {
     Fault::new(
         Kind::Envelope,
-        format!("schema id {id} is none of Debezium's messages: {what}"),
+        format!("schema id {id} is not a Debezium message: {what}"),
     )
     .at(1)
 }
@@ -292,13 +292,13 @@ fn read_datum<'a>(
     caches: &mut Caches<'a>,
 ) -> Result<Message<'a>> {
     let id = schema_id(bytes).ok_or_else(|| {
-        let what = format!("begins with no zero byte and schema id, which take {HEADER} bytes");
+        let what = format!("does not begin with a zero byte and a schema id ({HEADER} bytes)");
         Fault::new(Kind::Envelope, what).at(0)
     })?;
     let bound = caches.debezium_avro.bind(id, events)?;
     let is_tidb = bound.schema.is_tidb();
     if reading.quirks.dialect == ticdc_rows::NAME && !is_tidb {
-        let what = format!("schema id {id} is none of TiCDC's: no field has a tidb_type");
+        let what = format!("schema id {id} is not a TiCDC schema: no field has a tidb_type");
         return Err(Fault::new(Kind::Envelope, what).at(1));
     }
     let mut reader = Reader::new(bytes).reader_at(HEADER);
@@ -311,7 +311,7 @@ fn read_datum<'a>(
         (Some(plan), _) if is_key => datum.read_flat(plan, reading, events)?,
         (None, _) if is_key => {
             let what = format!(
-                "schema id {id} is not called like Debezium's keys: which row is deleted is not known"
+                "schema id {id} does not have the name of a Debezium key, so the deleted row is unknown"
             );
             return Err(Fault::new(Kind::Envelope, what));
         }
@@ -326,7 +326,7 @@ fn read_datum<'a>(
     }
     if !reader.is_at_end() {
         let what = format!(
-            "{} bytes are left after the datum: they were written with another schema than id {id}",
+            "{} bytes remain after the datum: it was written with a schema other than id {id}",
             reader.rest().len()
         );
         return Err(Fault::new(Kind::Syntax, what).at(reader.at()));

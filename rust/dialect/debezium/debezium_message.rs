@@ -194,7 +194,7 @@ impl<'a> Message<'a> {
     fn no_operation(&self, word: &str) -> Fault {
         let hint = if self.others { UNWRAPPED } else { "" };
         let what = format!(
-            "{} is not an operation of Debezium, and the message has no row image{hint}",
+            "{} is not a Debezium operation, and the message has no row image{hint}",
             excerpt(word)
         );
         Fault::new(Kind::Envelope, what).within("op")
@@ -261,7 +261,6 @@ pub(super) fn no_envelope(quirks: &Quirks) -> Fault {
     };
     Fault::new(
         Kind::Envelope,
-        format!("is missing, and so is all else that Debezium writes{hint}"),
+        format!("not a Debezium envelope: no member \"op\"{hint}"),
     )
-    .within("op")
 }

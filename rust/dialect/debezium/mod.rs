@@ -245,15 +245,15 @@ deserialize_part!(TransactionPart, TRANSACTION, |part| TransactionPart(
 /// Returns the fault of an object that would be a row of nulls.
 #[cold]
 fn no_columns(object: &Cursor<'_>) -> Fault {
-    let what = "the object has none of the schema's columns, so it is not a row of the table, whatever unwrapped says";
+    let what = "the object has none of the schema's columns, so it is not a row of the table, even with unwrapped=True";
     Fault::new(Kind::Envelope, what).at(object.at())
 }
 
 /// Advice for messages that are rows.
-pub(super) const UNWRAPPED: &str = "; a flattened row is an object of the columns, such as {\"id\": 7, \"name\": \"x\"}, and op_column names a member of it that says what happened; if the message is a row without an envelope, set unwrapped=True";
+pub(super) const UNWRAPPED: &str = "; if the message is a row without an envelope, such as {\"id\": 7, \"name\": \"x\"}, set unwrapped=True, and op_column to the member with the operation, if the row has one";
 
 /// Advice for the events of an outbox.
-const OUTBOX: &str = "is text, as Debezium's EventRouter writes it, and no row; read the topic of the outbox table itself, without EventRouter, or set table.expand.json.payload=true in it and unwrapped=True here";
+const OUTBOX: &str = "is a string, as Debezium's EventRouter writes it, not a row; read the topic of the outbox table without EventRouter, or set table.expand.json.payload=true in EventRouter and unwrapped=True here";
 
 fn read<'a>(
     text: &'a str,
@@ -285,7 +285,7 @@ pub(crate) fn read_deleted<'a>(
     let no_row = || {
         within(Fault::new(
             Kind::Envelope,
-            "has no column, and the record has no value: which row is deleted is not known",
+            "has no columns, and the record has no value, so the deleted row is unknown",
         ))
     };
     events.set_dialect(reading.quirks);

@@ -17,7 +17,7 @@ use crate::wire::json::Cursor;
 /// Returns the fault of a message that is printed Avro.
 #[cold]
 pub(super) fn fault() -> Fault {
-    let what = "is in Avro's JSON, as console consumers print it; read the topic itself with debezium-avro";
+    let what = "is in Avro's JSON encoding, as console consumers print it; read the topic itself with dialect debezium-avro";
     Fault::new(Kind::Envelope, what)
 }
 
@@ -27,7 +27,7 @@ pub(super) fn fault() -> Fault {
 pub(super) fn ambiguous(json: &str) -> Option<Fault> {
     is_union(Cursor::new(json, true)).then(|| {
         let what = format!(
-            "{} may be JSON, or in Avro's JSON, as console consumers print it: only the type json in column_types can tell; debezium-avro reads the topic itself",
+            "{} is ambiguous (JSON, or Avro's JSON encoding, as console consumers print it): declare the column as json in column_types, or read the topic itself with dialect debezium-avro",
             excerpt(json)
         );
         Fault::new(Kind::Type, what)

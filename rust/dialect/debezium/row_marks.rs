@@ -92,7 +92,7 @@ fn inner_value<'a>(json: &'a str, path: &str) -> Option<Value<'a>> {
 pub(super) fn missing(path: &str) -> Fault {
     Fault::new(
         Kind::Envelope,
-        "is missing: op_column names a member that every row has, and that may be null",
+        "is missing: every row must have the member that op_column names, which may be null",
     )
     .within(path)
 }
@@ -119,7 +119,7 @@ fn meaning(value: Value<'_>) -> Result<Said<'_>> {
         None if is_time(&text) => said(Op::Delete, false, None),
         None => {
             let what = format!(
-                "{} is no operation (I, U, D), no true or false, and no time of a delete",
+                "{} is not an operation (I, U, D), true, false, or the time of a delete",
                 excerpt(&text)
             );
             Err(Fault::new(Kind::Envelope, what))
@@ -244,7 +244,7 @@ pub(super) fn find(name: &str, value: &Value<'_>, is_any: bool) -> Option<String
 #[cold]
 pub(super) fn unread(path: &str) -> Fault {
     let what = format!(
-        "marks a deleted row, which would be an update; set op_column={path:?} to read it, or add the column to the schema if it is the table's own"
+        "marks a deleted row, which would be decoded as an update; set op_column={path:?}, or add the column to the schema if it belongs to the table"
     );
     Fault::new(Kind::Envelope, what).within(path)
 }

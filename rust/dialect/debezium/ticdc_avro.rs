@@ -77,11 +77,7 @@ fn read_statement(
     events: &mut Events<'_, '_, '_>,
 ) -> Result<()> {
     let statement: Statement = serde_json::from_slice(json).map_err(|error| {
-        Fault::new(
-            Kind::Envelope,
-            format!("is not a DDL event of TiCDC: {error}"),
-        )
-        .at(1)
+        Fault::new(Kind::Envelope, format!("is not a TiCDC DDL event: {error}")).at(1)
     })?;
     let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
     let op = Op::of_statement(&statement.query);
@@ -133,7 +129,7 @@ pub(crate) fn read_key<'a>(
     let missing = || {
         Fault::new(
             Kind::Envelope,
-            "is not given, and has the row of a delete; name its column with key",
+            "is required for deletes; set the argument key to its column",
         )
         .within("key")
     };

@@ -68,9 +68,9 @@ impl SchemaSnapshot {
             Some(Ok(schema)) => Ok(schema),
             Some(Err(what)) => Err(fault(format!("schema id {id} cannot be used: {what}"))),
             None => Err(fault(match self.unfetched.get(&id) {
-                Some(why) => format!("schema id {id} is not known: {why}"),
+                Some(why) => format!("unknown schema id {id}: {why}"),
                 None => format!(
-                    "schema id {id} is not known; set schema_registry, or add it to writer_schemas"
+                    "unknown schema id {id}; set schema_registry, or add it to writer_schemas"
                 ),
             })),
         }

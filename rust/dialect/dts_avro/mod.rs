@@ -321,7 +321,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
             return Ok(());
         }
         let what = format!(
-            "{} bytes are left after the record; writer_schema can name their schema",
+            "{} bytes remain after the record; set writer_schema to the schema that wrote it",
             self.reader.rest().len()
         );
         Err(Fault::new(Kind::Syntax, what).at(self.reader.at()))

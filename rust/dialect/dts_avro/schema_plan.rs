@@ -123,7 +123,7 @@ impl SchemaPlan {
     /// Compiles a schema from its JSON text. The error names a missing field.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let (schemas, schema) = Schemas::parse(text)?;
-        let record = record_of(&schemas, &schema).ok_or("there is no record")?;
+        let record = record_of(&schemas, &schema).ok_or("expected a record")?;
         let mut plan = SchemaPlan {
             schemas: Schemas::default(),
             steps: Vec::new(),

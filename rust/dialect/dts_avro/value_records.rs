@@ -152,7 +152,7 @@ impl CellEncoding {
             CellEncoding::Unknown(name, schema) => {
                 schemas.skip(schema, reader)?;
                 Err(type_error(format!(
-                    "a value of Avro type {name:?} is none of DTS's"
+                    "Avro type {name:?} is not a DTS value type"
                 )))
             }
         };
@@ -218,7 +218,7 @@ fn empty<'a>(symbol: &str) -> Decoded<'a> {
         // The image omits the column, for example with binlog_row_image=MINIMAL.
         "NONE" => Ok(Value::Missing),
         "NULL" => Ok(Value::Null),
-        other => Err(type_error(format!("an EmptyObject {other:?} is unknown"))),
+        other => Err(type_error(format!("unknown EmptyObject {other:?}"))),
     }
 }
 
@@ -547,7 +547,7 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Decoded<
         Value::Text(text) => return Ok(Value::Text(text)),
         _ => {
             return Err(type_error(format!(
-                "a TimestampWithTimeZone of {} is not a moment",
+                "a TimestampWithTimeZone of {} is not a timestamp",
                 format_parts(parts)
             )));
         }
@@ -564,12 +564,12 @@ fn zoned<'a>(parts: &[Option<i64>; 7], zone: &[u8], arena: &'a Bump) -> Decoded<
                 .iter()
                 .any(|day| in_calendar(seconds + day).is_err());
             let what = if is_at_an_end {
-                "has no instant in the years 1 to 9999 for"
+                "is outside of the years 1 to 9999"
             } else {
-                "skips or repeats"
+                "does not exist or is ambiguous"
             };
             range_error(format!(
-                "the time zone {name:?} {what} the clock {}",
+                "the local time {} {what} in the time zone {name:?}",
                 format_parts(parts)
             ))
         })

@@ -223,7 +223,7 @@ impl<'a> Message<'a> {
             Some(Checksum {
                 corrupted: Some(true),
             }) => Err(
-                Fault::new(Kind::Envelope, "TiCDC read another row than TiDB stored")
+                Fault::new(Kind::Envelope, "mismatch: TiCDC's row differs from TiDB's")
                     .within("checksum"),
             ),
             _ => Ok(()),

@@ -43,9 +43,7 @@ pub(super) fn read<'a>(bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Resu
     };
     let message = message?;
     if !reader.is_at_end() {
-        return Err(
-            Fault::new(Kind::Syntax, "the message has bytes behind its end").at(reader.at()),
-        );
+        return Err(Fault::new(Kind::Syntax, "unexpected bytes after the message").at(reader.at()));
     }
     Ok(Message { version, ..message })
 }

@@ -133,7 +133,7 @@ impl TableSchema {
         let invalid = |error: serde_json::Error| {
             Fault::new(
                 Kind::Envelope,
-                format!("is not a table schema of TiCDC: {error}"),
+                format!("is not a TiCDC table schema: {error}"),
             )
         };
         let Description {

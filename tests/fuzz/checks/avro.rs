@@ -72,7 +72,7 @@ fn check_dts(record: &[u8]) {
             let text = |member: &str| error[member].as_string::<i32>().value(0);
             // Some tags are JSON. apache-avro ignores a block's declared size.
             let has_reason = text("message").starts_with("dts-avro: tags.")
-                || text("message").contains("a block that says it ends at");
+                || text("message").contains("a block that declares its end at");
             assert!(
                 has_reason || text("kind") != "syntax",
                 "apache-avro reads what is an error: {error:?}"

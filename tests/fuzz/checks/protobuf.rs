@@ -131,7 +131,7 @@ pub fn check(data: &[u8]) {
         let has_group = error["message"]
             .as_string::<i32>()
             .value(0)
-            .contains("a group");
+            .contains("unexpected group");
         assert!(
             has_group || !matches!(kind, "syntax" | "encoding"),
             "prost reads what is an error: {error:?}"

@@ -10,7 +10,7 @@ from towpath.cli.arguments import add_decoder, add_json, decoder_arguments, inpu
 from towpath.cli.findings import Findings
 from towpath.cli.text import show
 
-PURPOSE = "say which messages do not decode; status 1 if there are any"
+PURPOSE = "list the messages that do not decode; status 1 if there are any"
 
 
 def add_arguments(verb: argparse.ArgumentParser) -> None:

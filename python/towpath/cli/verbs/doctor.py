@@ -19,7 +19,7 @@ from towpath.cli.exit_status import DECODE_ERRORS, SUCCESS
 from towpath.cli.text import print_table
 from towpath.versions import TESTED, Versions, combination_with
 
-PURPOSE = "say which versions are installed, whether they work together, and what to do if not"
+PURPOSE = "show the installed versions, whether they work together, and what to do if not"
 
 OK, PROBLEM, ABSENT = "ok", "problem", "absent"
 
@@ -35,9 +35,9 @@ _EXTRAS = {
 """Packages that only some functions need, with the extra of towpath that installs them."""
 
 _JARS = {
-    "delta": ("Delta's jar", "replicate writes no Delta tables"),
-    "iceberg": ("Iceberg's jar", "replicate writes no Iceberg tables"),
-    "kafka": ("Kafka's jar", 'topics are read with format("towpath") only'),
+    "delta": ("Delta's jar", "replicate cannot write Delta tables"),
+    "iceberg": ("Iceberg's jar", "replicate cannot write Iceberg tables"),
+    "kafka": ("Kafka's jar", 'only format("towpath") can read topics'),
 }
 """Display name of each jar in `Versions.jars`, and the functions that need it."""
 
@@ -89,7 +89,7 @@ def examine() -> Iterator[Finding]:
 def _spark(spark: str) -> Iterator[Finding]:
     tested = combination_with(spark)
     versions = ", ".join(one.spark for one in TESTED)
-    yield Finding("pyspark", spark, OK, "" if tested else f"not tested; tested are {versions}")
+    yield Finding("pyspark", spark, OK, "" if tested else f"not tested; tested versions: {versions}")
     yield _pandas(spark)
     yield _java(tested.java if tested else TESTED[-1].java)
     yield _worker_python()
@@ -101,7 +101,7 @@ def _jars(tested: Versions | None) -> Iterator[Finding]:
     for name, (title, cost) in _JARS.items():
         jar = tested.jars.get(name) if tested else None
         if jar is None:
-            cure = f'none is tested with this Spark, so {cost}: pip install "towpath[lakehouse]"'
+            cure = f'no version is tested with this Spark, so {cost}: pip install "towpath[lakehouse]"'
             yield Finding(title, "none", ABSENT, cure)
         else:
             yield Finding(title, jar.rpartition(":")[2], OK, f"spark.jars.packages: {jar}")
@@ -139,7 +139,7 @@ def _worker_python() -> Finding:
     cure = f"export PYSPARK_PYTHON={sys.executable}"
     program = shutil.which(name)
     if not program:
-        return Finding("Spark's workers", f"{name} is not a program", PROBLEM, cure)
+        return Finding("Spark's workers", f"{name} is not an executable", PROBLEM, cure)
     ran = subprocess.run([program, "-c", _ASK], capture_output=True, text=True, check=False)
     if ran.returncode:
         return Finding("Spark's workers", f"{program} cannot import towpath", PROBLEM, cure)

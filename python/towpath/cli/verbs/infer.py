@@ -50,7 +50,7 @@ def run(parsed: argparse.Namespace) -> int:
     settings = dict(parsed.set)
     if unknown := settings.keys() - set(_INFERRED_WITH):
         name = min(unknown)
-        allowed = f"{did_you_mean(name, _INFERRED_WITH)}allowed are {', '.join(_INFERRED_WITH)}"
+        allowed = f"{did_you_mean(name, _INFERRED_WITH)}expected one of {', '.join(_INFERRED_WITH)}"
         raise ValueError(f"--set: unknown {name!r}; {allowed}")
     messages = _together(inputs(parsed))
     tables = _tables(messages, parsed.dialect, settings, database=parsed.database, table=parsed.table)
@@ -78,7 +78,7 @@ def _together(read: Input) -> pa.RecordBatch:
     # The types of keys and values may differ between files: null, binary, large binary.
     batches = [messages.batch.select(_MESSAGES.names).cast(_MESSAGES) for messages in read]
     if not sum(map(len, batches)):
-        raise ValueError("infer: there are no messages to look at")
+        raise ValueError("infer: the input has no messages")
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 

@@ -15,15 +15,15 @@ from towpath.cli.text import print_table
 if TYPE_CHECKING:
     from towpath.job.file import Job
 
-PURPOSE = "keep the tables of a topic up to date, as a YAML file says"
+PURPOSE = "keep the tables of a topic up to date, as a YAML file specifies"
 
 
 def add_arguments(verb: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    verb.add_argument("job", nargs="?", metavar="JOB.yml", help="the file of the job")
-    verb.add_argument("--check", action="store_true", help="validate all that the job needs, print it, and run nothing")
-    verb.add_argument("--once", action="store_true", help="end when what is in the topics now has been applied")
-    verb.add_argument("--schema", action="store_true", help="print the JSON schema of the file")
+    verb.add_argument("job", nargs="?", metavar="JOB.yml", help="the job file")
+    verb.add_argument("--check", action="store_true", help="validate what the job needs, and do not run it")
+    verb.add_argument("--once", action="store_true", help="stop after the messages that are in the topics now")
+    verb.add_argument("--schema", action="store_true", help="print the JSON schema of the job file")
     add_json(verb)
 
 
@@ -36,7 +36,7 @@ def run(parsed: argparse.Namespace) -> int:
         print(json.dumps(job_schema(), indent=2, ensure_ascii=False))
         return SUCCESS
     if parsed.job is None:
-        raise ValueError("expected the file of a job; towpath replicate --schema prints what it may have")
+        raise ValueError("expected a job file; towpath replicate --schema prints its schema")
     job = read_job(parsed.job)
     try:
         return _run(job, parsed)

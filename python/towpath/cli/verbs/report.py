@@ -8,7 +8,7 @@ from towpath.cli.arguments import add_decoder, add_json, add_output, decoder_arg
 from towpath.cli.findings import Findings
 from towpath.cli.outputs import check_output
 
-PURPOSE = "write an HTML page with plots of what the messages hold"
+PURPOSE = "write an HTML page with plots of the messages"
 
 
 def add_arguments(verb: argparse.ArgumentParser) -> None:
