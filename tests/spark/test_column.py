@@ -86,7 +86,7 @@ def test_the_offset_orders_changes(spark, kind):
 @needs_arrow_functions
 def test_a_sequence_without_offsets_is_refused(spark):
     schema = {"schema": "id int", "layout": "upsert"}
-    with pytest.raises(ValueError, match=r"_sequence orders changes by Kafka's offset; name the column with offset="):
+    with pytest.raises(ValueError, match=r"_sequence requires Kafka offsets; name the column with offset="):
         towpath.spark.from_cdc("value", "canal-json", **schema)
     towpath.spark.from_cdc("value", "canal-json", **schema, fields=["_op"])
     towpath.spark.from_cdc("value", "ticdc-open", **schema)
@@ -100,5 +100,5 @@ def test_arguments_that_make_no_sense_are_refused(spark):
 
 @pytest.mark.skipif(VERSION >= (4, 1), reason="this Spark has Arrow functions")
 def test_an_older_spark_is_an_error_that_names_decode():
-    with pytest.raises(NotImplementedError, match=r"Spark 4\.1 or later, and this is .*: use towpath\.spark\.decode"):
+    with pytest.raises(NotImplementedError, match=r"Spark 4\.1 or later, not .*: use towpath\.spark\.decode"):
         towpath.spark.from_cdc("value")

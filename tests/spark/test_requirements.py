@@ -68,7 +68,7 @@ def test_a_worker_without_towpath(topic, tmp_path, monkeypatch):
 
 def test_a_worker_python_that_does_not_exist(topic, tmp_path, monkeypatch):
     monkeypatch.setattr(topic.sparkSession.sparkContext, "pythonExec", f"{tmp_path}/absent")
-    with pytest.raises(ValueError, match=f"workers with {tmp_path}/absent, which is not a program"):
+    with pytest.raises(ValueError, match=f"workers with {tmp_path}/absent, which is not an executable"):
         towpath.spark.decode(topic, "canal-json")
 
 

@@ -104,17 +104,17 @@ def test_flags_and_numbers_may_be_those_of_sql(spark, kafka):
         ("from_cdc(TABLE(kafka), dialect => 'canal')", "did you mean canal-json?"),
         ("from_cdc(TABLE(kafka), lenient => 'yes')", "option lenient: 'yes' is not true or false"),
         ("from_cdc(TABLE(kafka), keep => 'topic')", "keep: the table has no column topic"),
-        ("from_cdc(TABLE(kafka), schema_registry => 'https://u:s3cret@host')", "plans show the constants of SQL"),
+        ("from_cdc(TABLE(kafka), schema_registry => 'https://u:s3cret@host')", "query plans show SQL constants"),
         (
             """from_cdc(TABLE(kafka), schema_registry => '{"url": "http://h", "basic.auth.user.info": "u:s3cret"}')""",
-            "plans show the constants of SQL",
+            "query plans show SQL constants",
         ),
-        ("from_cdc('x')", "name the table of the messages"),
+        ("from_cdc('x')", "expected the table of the messages"),
         ("from_cdc(TABLE(SELECT 1 AS v))", "the table has no column value with the messages, only v"),
-        ("from_cdc(TABLE(SELECT 1 AS value))", "column value is int: messages are binary or string"),
+        ("from_cdc(TABLE(SELECT 1 AS value))", "column value: expected binary or string, not int"),
         (
             "from_cdc(TABLE(SELECT value FROM kafka), dialect => 'canal-json', schema => 'id int', layout => 'upsert')",
-            "select the column 'offset', a bigint, in the table too",
+            "add the bigint column 'offset' to the table",
         ),
     ],
 )

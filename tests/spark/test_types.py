@@ -68,7 +68,7 @@ def test_what_spark_cannot_take_names_the_column_and_the_way_out(arrow, instead)
 
 @pytest.mark.parametrize("unfit", [types.NullType(), types.YearMonthIntervalType()], ids=str)
 def test_spark_types_that_no_value_becomes(unfit):
-    with pytest.raises(ValueError, match=r"column c: .*ask for string"):
+    with pytest.raises(ValueError, match=r"column c: .*request string"):
         spark.arrow_schema(types.StructType([types.StructField("c", unfit)]))
 
 

@@ -63,7 +63,7 @@ def from_cdc(
         import pyspark
 
         raise NotImplementedError(
-            f"from_cdc needs Spark 4.1 or later, and this is {pyspark.__version__}: use towpath.spark.decode"
+            f"from_cdc requires Spark 4.1 or later, not {pyspark.__version__}: use towpath.spark.decode"
         ) from None
     from pyspark.sql.types import ArrayType
 
@@ -71,7 +71,7 @@ def from_cdc(
 
     for name in ("value", "keep"):
         if name in options:
-            raise ValueError(f"{name}: from_cdc has the messages in its first argument, and keeps no columns")
+            raise ValueError(f"{name}: from_cdc takes the messages as first argument, and keeps no columns")
     rows = Decoder(dialect, schema, **options).spark_schema
     if offset is None and needs_offset(options, dialect):
         raise unordered('layout="upsert"', "name the column with offset=")

@@ -69,7 +69,7 @@ def decode(
     for name in filter(None, (value, key)):
         if not isinstance(_field(df, name).dataType, BinaryType | StringType):
             raise ValueError(
-                f"column {name!r} is {_field(df, name).dataType.simpleString()}: messages are binary or string"
+                f"column {name!r}: expected binary or string, not {_field(df, name).dataType.simpleString()}"
             )
     without_kept = Decoder(dialect, schema, value=value, key=key, **options)
     decoder = Decoder(dialect, schema, value=value, key=key, keep=tuple(keep), **options)
@@ -94,7 +94,7 @@ def _ordering(df: DataFrame, options: Mapping[str, Any], dialect: str) -> list[s
 
     has_offset = OFFSET in df.columns and isinstance(df.schema[OFFSET].dataType, LongType)
     if not has_offset and needs_offset(options, dialect):
-        raise unordered('layout="upsert"', f"select the column {OFFSET!r}, a bigint, in the DataFrame too")
+        raise unordered('layout="upsert"', f"add the bigint column {OFFSET!r} to the DataFrame")
     return [OFFSET] if has_offset and has_sequence(options) else []
 
 

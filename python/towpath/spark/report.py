@@ -38,4 +38,4 @@ def _check(frame: DataFrame) -> None:
     if absent:
         raise ValueError(f"a report needs the columns {', '.join(FIELDS)}; the DataFrame has no {', '.join(absent)}")
     if frame.isStreaming:
-        raise ValueError("a report is of a batch; of a stream, report what it has written, or use foreachBatch")
+        raise ValueError("expected a batch, not a stream; report what the stream has written, or use foreachBatch")

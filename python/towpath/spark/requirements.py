@@ -57,7 +57,7 @@ def _problem_of(python: str) -> str | None:
     """Return the problem of a Python, or None. Spark's worker imports pyarrow before it can report towpath's errors."""
     found = shutil.which(python)
     if not found:
-        return "is not a program"
+        return "is not an executable"
     if os.path.abspath(found) == os.path.abspath(sys.executable):
         return None
     ran = subprocess.run([found, "-c", "import pyarrow"], capture_output=True, check=False)

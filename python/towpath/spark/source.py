@@ -62,7 +62,7 @@ class TowpathDataSource(DataSource):
 
             return KafkaReader(self._settings)
         if not self._settings.paths:
-            raise ValueError("path: name a file, a folder or a pattern, in load()")
+            raise ValueError("path: expected a file, a folder or a pattern in load()")
         return TowpathReader(self._settings)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -82,8 +82,8 @@ class TowpathDataSource(DataSource):
     def _check(self, schema: StructType) -> None:
         if _columns(schema) != _columns(self._schema):
             raise ValueError(
-                f'the rows are {self._schema.simpleString()}: name the table\'s columns in option("schema", ...), '
-                "envelope columns in fields, and do not call schema()"
+                f"schema() is not supported: the rows are {self._schema.simpleString()}. Set the table's columns with "
+                'option("schema", ...), and envelope columns with option("fields", ...)'
             )
 
 
@@ -116,7 +116,7 @@ class TowpathReader(DataSourceReader):
         divided = list(islice(files.together(parts, settings.part_bytes), _MOST_TASKS + 1))
         if len(divided) > _MOST_TASKS:
             raise ValueError(
-                f"maxPartitionBytes: expected a larger number; these files need more than {_MOST_TASKS} tasks"
+                f"maxPartitionBytes: expected a larger number; these files would need more than {_MOST_TASKS} tasks"
             )
         return [MessagePartition(parts) for parts in divided]
 

@@ -65,7 +65,7 @@ def parsed(options: Mapping[str, str], parsers: Mapping[str, Parser]) -> dict[st
     for given, text in options.items():
         if given.lower() not in canonical:
             raise ValueError(
-                f"unknown option {given!r}; {did_you_mean(given, parsers)}allowed are {', '.join(parsers)}"
+                f"unknown option {given!r}; {did_you_mean(given, parsers)}expected one of {', '.join(parsers)}"
             )
         name = canonical[given.lower()]
         try:

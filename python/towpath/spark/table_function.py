@@ -50,7 +50,7 @@ class FromCdc:
         """
         if not messages.isTable:
             raise ValueError(
-                "from_cdc: name the table of the messages: from_cdc(TABLE(kafka), dialect => 'canal-json')"
+                "from_cdc: expected the table of the messages: from_cdc(TABLE(kafka), dialect => 'canal-json')"
             )
         table: Any = messages.dataType
         arguments = parsed({name: _constant(name, one) for name, one in options.items()}, DECODER_PARSERS)
@@ -60,7 +60,7 @@ class FromCdc:
         arguments["keep"] = keep
         arguments["key"] = "key" if "key" in columns else None
         if OFFSET not in columns and needs_offset(arguments, arguments.get("dialect", "auto")):
-            raise unordered("from_cdc", f"select the column {OFFSET!r}, a bigint, in the table too")
+            raise unordered("from_cdc", f"add the bigint column {OFFSET!r} to the table")
         schema = Decoder(**arguments).spark_schema
         select = [SelectedColumn(quoted(name)) for name in columns]
         return _Analyzed(schema, select=select, arguments=arguments, columns=columns)
@@ -104,8 +104,8 @@ def _refuse_passwords(arguments: Mapping[str, Any]) -> None:
     for name in ("schema_registry", "claim_check"):
         if secret_values({"": arguments.get(name)}):
             raise ValueError(
-                f"from_cdc: {name}: plans show the constants of SQL, so a password is not possible here; give it to "
-                "towpath.spark.decode in Python, and create a view of what that returns"
+                f"from_cdc: {name}: query plans show SQL constants, so passwords are not allowed here; pass it to "
+                "towpath.spark.decode in Python, and create a view of the result"
             )
 
 
@@ -121,7 +121,7 @@ def _messages(table: StructType) -> dict[str, pa.DataType]:
             )
         kind = table[name].dataType
         if not isinstance(kind, BinaryType | StringType):
-            raise ValueError(f"from_cdc: column {name} is {kind.simpleString()}: messages are binary or string")
+            raise ValueError(f"from_cdc: column {name}: expected binary or string, not {kind.simpleString()}")
         found[name] = pa.binary() if isinstance(kind, BinaryType) else pa.string()
     if OFFSET in table.names and isinstance(table[OFFSET].dataType, LongType):
         found[OFFSET] = pa.int64()

@@ -46,7 +46,7 @@ def not_a_data_frame(name: str, value: object) -> ValueError:
     """Return the error for an argument that is not a Spark DataFrame."""
     kind = type(value)
     package = kind.__module__.partition(".")[0]
-    other = f"one of {package}; spark.createDataFrame makes one of Spark"
+    other = f"one of {package}; convert it with spark.createDataFrame"
     return ValueError(f"{name}: expected a DataFrame, not {other if kind.__name__ == 'DataFrame' else kind.__name__}")
 
 
@@ -73,7 +73,7 @@ def _spark_type(arrow: pa.DataType, path: str) -> DataType:
     spark_class: type[DataType] | None = getattr(spark, _SPARK_NAMES.get(arrow, ""), None)
     if spark_class:
         return spark_class()
-    raise ValueError(f"column {path}: Spark has no type for Arrow's {arrow}; ask for {_alternative(arrow)}")
+    raise ValueError(f"column {path}: Spark has no type for Arrow's {arrow}; request {_alternative(arrow)}")
 
 
 def _arrow_type(spark: DataType, path: str) -> pa.DataType:
@@ -91,7 +91,7 @@ def _arrow_type(spark: DataType, path: str) -> pa.DataType:
         return pa.string()
     if type(spark).__name__ in _ARROW_TYPES:
         return _ARROW_TYPES[type(spark).__name__]
-    raise ValueError(f"column {path}: no MySQL value becomes Spark's {spark.simpleString()}; ask for string")
+    raise ValueError(f"column {path}: no MySQL value can become Spark's {spark.simpleString()}; request string")
 
 
 # By class name, since the version of pyspark decides which classes exist.

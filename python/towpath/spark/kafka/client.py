@@ -48,9 +48,7 @@ def client_config(client: Mapping[str, str], errors: list[KafkaError]) -> dict[s
 def refused(error: Exception) -> ValueError:
     """Return the error for a setting that librdkafka does not know or allow. The message names the setting."""
     reason = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
-    return ValueError(
-        f"options kafka.*: {reason}; librdkafka's settings and Java's that have an equivalent are possible"
-    )
+    return ValueError(f"options kafka.*: {reason}; expected a setting of librdkafka, or one of Java with an equivalent")
 
 
 class Cluster:
@@ -177,12 +175,12 @@ class Cluster:
             if pending:
                 check()
                 if time.monotonic() > deadline:
-                    return TimeoutError("no answer")
+                    return TimeoutError("no response")
         for one in answers.values():
             if (error := one.exception()) is not None:
                 return error
             if getattr(one.result(), "offset", None) == self._kafka.OFFSET_INVALID:
-                return TimeoutError("no answer of a leader")
+                return TimeoutError("no response from the partition leader")
         return None
 
     def _passes(self, error: BaseException, waited: float) -> bool:
@@ -219,7 +217,7 @@ def unanswered(
 ) -> ConnectionError:
     """Return the error for brokers that do not answer, with librdkafka's last report about a broker."""
     reasons = [one.str() for one in errors if one.code() != kafka.KafkaError._ALL_BROKERS_DOWN]
-    reason = reasons[-1] if reasons else str(last or "no answer")
+    reason = reasons[-1] if reasons else str(last or "no response")
     return ConnectionError(f"Kafka at {settings.client['bootstrap.servers']}: {reason} (after {waited:.0f} s)")
 
 

@@ -19,17 +19,15 @@ _RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
 
-_OFFSETS = "offsets are Spark's: use startingOffsets and endingOffsets"
-_JAVA = "it names a Java class, and no Java client is used"
-_LOADS = (
-    "it names code, a command or a file that a client would load or run, which whoever writes a query may not choose"
-)
+_OFFSETS = "Spark manages the offsets: use startingOffsets and endingOffsets"
+_JAVA = "it names a Java class, but the client is librdkafka"
+_LOADS = "it names code, a command or a file that the client would load or run, which a query must not choose"
 _REFUSED = {
     "auto.offset.reset": _OFFSETS,
     "default.api.timeout.ms": "use connectTimeoutMs and kafkaConsumer.pollTimeoutMs",
     "enable.auto.commit": _OFFSETS,
     "enable.auto.offset.store": _OFFSETS,
-    "enable.partition.eof": "the source needs it",
+    "enable.partition.eof": "the source sets it",
     "interceptor.classes": _JAVA,
     "key.deserializer": "keys are binary",
     "max.poll.records": "fetchBufferBytes bounds the memory of a task",
@@ -57,7 +55,7 @@ def client_settings(options: Mapping[str, str]) -> dict[str, str]:
     # A setting of its own has precedence over the text of a login.
     for name, value in sorted(options.items(), key=lambda option: option[0] != "sasl.jaas.config"):
         if reason := _REFUSED.get(name) or _loads(name, value):
-            raise ValueError(f"option kafka.{name} is not possible: {reason}")
+            raise ValueError(f"option kafka.{name} is not supported: {reason}")
         translate = _TRANSLATED.get(name)
         settings.update(translate(value) if translate else {_RENAMED.get(name, name): value})
     if "sasl.oauthbearer.token.endpoint.url" in settings:  # Java derives the method from its login class
@@ -91,14 +89,16 @@ def _jaas(text: str) -> dict[str, str]:
     kind = module[1].rpartition(".")[2] if module else ""
     if not module or kind not in _LOGINS:
         raise ValueError(
-            f"option kafka.sasl.jaas.config is not possible: expected one of {', '.join(_LOGINS)}, required"
+            f"option kafka.sasl.jaas.config is not supported: expected one of {', '.join(_LOGINS)}, required"
         )
     words = re.findall(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""", module[2])
     given = {name: re.sub(r"\\(.)", r"\1", double or single) or bare for name, double, single, bare in words}
     known = _LOGINS[kind]
     if unknown := sorted(given.keys() - known.keys()):
         # The name may be part of an unquoted password.
-        raise ValueError(f"option kafka.sasl.jaas.config: only {', '.join(known)} are possible; {len(unknown)} are not")
+        raise ValueError(
+            f"option kafka.sasl.jaas.config: only {', '.join(known)} are supported; {len(unknown)} are not"
+        )
     return {known[name]: value for name, value in given.items()}
 
 
@@ -117,7 +117,7 @@ _LOGINS = {
 def _truststore(path: str) -> dict[str, str]:
     if path.lower().endswith((".jks", ".p12", ".pfx")):
         raise ValueError(
-            "option kafka.ssl.truststore.location is not possible with a Java keystore: "
+            "option kafka.ssl.truststore.location does not support a Java keystore: "
             "export its certificates as PEM and name the file in kafka.ssl.ca.location"
         )
     return {"ssl.ca.location": path}
@@ -125,16 +125,14 @@ def _truststore(path: str) -> dict[str, str]:
 
 def _keystore(path: str) -> dict[str, str]:
     if path.lower().endswith(".jks"):
-        raise ValueError(
-            "option kafka.ssl.keystore.location is not possible with a Java keystore: convert it to PKCS#12"
-        )
+        raise ValueError("option kafka.ssl.keystore.location does not support a Java keystore: convert it to PKCS#12")
     return {"ssl.keystore.location": path}
 
 
 def _store_type(option: str, *possible: str) -> Callable[[str], dict[str, str]]:
     def check(kind: str) -> dict[str, str]:
         if kind.upper() not in possible:
-            raise ValueError(f"option kafka.{option}: {kind!r} is not possible, only {', '.join(possible)}")
+            raise ValueError(f"option kafka.{option}: {kind!r} is not supported, only {', '.join(possible)}")
         return {}
 
     return check

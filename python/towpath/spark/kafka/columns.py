@@ -75,13 +75,13 @@ def _readable_time(time: int, message: Any) -> int | None:
     """Return microseconds, or null for an unreadable time, so that one record does not stop its topic."""
     if _MIN_TIME <= time < _MAX_TIME:
         return 1000 * time
-    _warn(message, f"its timestamp {time} is not in the years 1 to 9999: it is null")
+    _warn(message, f"timestamp {time} is outside of the years 1 to 9999 and becomes null")
     return None
 
 
 def _warn(message: Any, problem: str) -> None:
     place = f"{printable(message.topic())}, partition {message.partition()}, offset {message.offset()}"
-    _log.warning("the record of topic %s: %s", place, problem)
+    _log.warning("record of topic %s: %s", place, problem)
 
 
 def _time_types(messages: list[Any]) -> pa.Array:
@@ -107,7 +107,7 @@ def _readable_headers(message: Any) -> list[tuple[str, bytes | None]] | None:
     try:
         found: list[tuple[str, bytes | None]] | None = _HEADERS(message)
     except (UnicodeDecodeError, SystemError):  # depends on the client's version
-        _warn(message, "the key of a header is not UTF-8: all its headers are left out")
+        _warn(message, "a header key is not UTF-8: all headers of the record are dropped")
         return None
     return found
 

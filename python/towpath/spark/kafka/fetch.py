@@ -124,7 +124,7 @@ class Fetcher:
         first, following = self._bounds(wanted)
         if wanted.start < first:
             lost = replace(wanted, end=min(first, wanted.end))
-            report_loss(lost, f"it begins at {first}", fail_on_data_loss)
+            report_loss(lost, f"the partition begins at {first}", fail_on_data_loss)
             wanted = replace(wanted, start=lost.end)
         elif wanted.start > following:
             return self._shortened(wanted, fail_on_data_loss)
@@ -138,7 +138,7 @@ class Fetcher:
             self._seek(wanted)
             return wanted
         lost = replace(wanted, start=max(wanted.start, following))
-        report_loss(lost, f"it ends at {following}", fail_on_data_loss)
+        report_loss(lost, f"the partition ends at {following}", fail_on_data_loss)
         return replace(wanted, start=wanted.end)
 
     def _bounds(self, wanted: Range) -> tuple[int, int]:
@@ -178,9 +178,9 @@ def report_loss(lost: Range, now: str, fail: bool) -> None:
     Raises:
         ValueError: `fail` is true.
     """
-    text = f"messages are gone, {lost} ({now}): they were deleted, or the topic was created again"
+    text = f"messages lost, {lost} ({now}): they were deleted, or the topic was recreated"
     if fail:
-        raise ValueError(f"{text}; failOnDataLoss=false goes on without them")
+        raise ValueError(f"{text}; set failOnDataLoss=false to continue without them")
     _log.warning("%s", text)
 
 

@@ -117,9 +117,9 @@ class Boundary:
             return
         given, wanted = set(self.value), set(partitions)
         if unnamed := sorted(wanted - given):
-            raise ValueError(f"{option}: {unnamed[0]} is read, but has no value; name all partitions")
+            raise ValueError(f"{option}: no value for {unnamed[0]}; name all partitions")
         if unread := sorted(given - wanted):
-            raise ValueError(f"{option}: {unread[0]} is not read; name only partitions that exist and are subscribed")
+            raise ValueError(f"{option}: {unread[0]} does not exist or is not subscribed")
 
 
 @dataclass(frozen=True)

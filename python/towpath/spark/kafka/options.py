@@ -112,13 +112,13 @@ def parse_kafka_options(options: Mapping[str, str]) -> KafkaSettings:
 def _one_selection(own: Mapping[str, Any]) -> None:
     given = [name for name in ("subscribe", "subscribePattern", "assign") if own[name]]
     if len(given) != 1:
-        raise ValueError(f"give one of the options subscribe, subscribePattern and assign, not {given or 'none'}")
+        raise ValueError(f"expected one of the options subscribe, subscribePattern and assign, not {given or 'none'}")
 
 
 def _of_messages(given: Mapping[str, Any], with_headers: bool | None) -> dict[str, Any]:
     """Return Spark's columns as arguments. The layout has no decoder, so other arguments are refused."""
     if extra := sorted(given.keys() - {"layout"}):
-        raise ValueError(f"option {extra[0]}: layout {MESSAGES} does not decode, so it has no such option")
+        raise ValueError(f"option {extra[0]}: not supported with layout {MESSAGES}, which does not decode")
     return {"keep": {name: kind for name, kind in COLUMNS.items() if name != "headers" or with_headers}}
 
 
@@ -151,7 +151,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 def _count(text: str) -> int:
     if not text.strip().isdecimal() or not int(text):
-        raise ValueError("a number greater than 0")
+        raise ValueError("a positive integer")
     return int(text)
 
 

@@ -35,7 +35,7 @@ class KafkaReader(DataSourceReader):
             ValueError: An option, or its value, is only for streams.
         """
         if settings.max_offsets is not None:
-            raise ValueError("option maxOffsetsPerTrigger is for streams; endingOffsets bounds a batch")
+            raise ValueError("option maxOffsetsPerTrigger is for streams; use endingOffsets to limit a batch")
         _refuse(settings.starting, LATEST, "startingOffsets", "the end of a partition")
         _refuse(settings.ending, EARLIEST, "endingOffsets", "the beginning of a partition")
         self._settings = settings
@@ -57,7 +57,7 @@ class KafkaReader(DataSourceReader):
 
 def _refuse(boundary: Boundary | None, word: int, option: str, what: str) -> None:
     if boundary is not None and not boundary.by_time and word in boundary.values():
-        raise ValueError(f"option {option}: a batch cannot have {what} there")
+        raise ValueError(f"option {option}: {what} is not allowed in a batch")
 
 
 def resolved(cluster: Cluster, boundary: Boundary, side: str, partitions: list[TopicPartition]) -> Offsets:
@@ -81,7 +81,7 @@ def planned(settings: KafkaSettings, cluster: Cluster, start: Offsets, end: Offs
     for one in ranges:
         begin, stop = max(one.start, first[one.partition]), min(one.end, following[one.partition])
         if (begin, stop) != (one.start, one.end):
-            log = f"the partition has {first[one.partition]} to {following[one.partition]}"
+            log = f"the partition has offsets {first[one.partition]} to {following[one.partition]}"
             report_loss(one, log, settings.fail_on_data_loss)
         if begin < stop:
             existing.append(Range(one.partition, begin, stop))

@@ -92,15 +92,15 @@ class KafkaStreamReader(DataSourceStreamReader):
         newest = self._cluster.latest(self._cluster.partitions())
         for partition, offset in sorted(last.items()):
             if partition not in newest:
-                self._lost(partition, f"{partition} is gone")
+                self._lost(partition, f"{partition} no longer exists")
             elif newest[partition] < offset:
                 self._lost(partition, f"{partition} ends at {newest[partition]}, before offset {offset}")
         return newest
 
     def _lost(self, partition: TopicPartition, what: str) -> None:
-        text = f"{what}: messages were deleted, or the topic was created again"
+        text = f"{what}: messages were deleted, or the topic was recreated"
         if self._settings.fail_on_data_loss:
-            raise ValueError(f"{text}; failOnDataLoss=false goes on without them")
+            raise ValueError(f"{text}; set failOnDataLoss=false to continue without them")
         _log.warning("%s", text)
 
     def _next(self, start: Offsets, newest: Offsets) -> Offsets:
