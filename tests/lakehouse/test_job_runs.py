@@ -184,7 +184,7 @@ def submitted(kafka, tmp_path, *jars):
 def test_jars_of_a_job_come_too_late_for_spark_submit(kafka, tmp_path):
     late = submitted(kafka, tmp_path)
     assert late.returncode == 2
-    assert "towpath: spark.jars.packages comes too late, Java runs already: spark-submit --packages org" in late.stdout
+    assert "spark.jars.packages has no effect, the JVM already runs; use spark-submit --packages org" in late.stdout
     assert not (tmp_path / "lake").exists()
 
 
@@ -260,8 +260,8 @@ def test_what_a_check_finds(kafka, tmp_path):
     assert bad.returncode == 2
     assert re.search(r"arguments +problem +.*zero_dates", bad.stdout), bad.stdout
     assert re.search(r"source +problem +.*no-such-topic", bad.stdout)
-    assert re.search(r"target +problem +cannot write in /proc", bad.stdout)
-    assert re.search(r"dead_letters +ok +none: the first message that cannot be read ends the job", bad.stdout)
+    assert re.search(r"target +problem +cannot write to /proc", bad.stdout)
+    assert re.search(r"dead_letters +ok +not set: the first message that cannot be read stops the job", bad.stdout)
     assert re.search(r"status +problem +.*no_such_catalog", bad.stdout)
     assert re.search(r"names +ok +orders: expected database\.table", bad.stdout)
     assert re.search(rf"metrics +problem +metrics: cannot listen on 127.0.0.1:{port}: Address already", bad.stdout)
@@ -283,23 +283,23 @@ MISTAKES = {
         (options(subscribe=None, subscribePattern="absent.*"), "no topic matches absent.*"),
         (options(subscribe=None), "options must be specified .* subscribe"),
         (options(startingOffsets="first"), "startingOffsets: expected earliest, latest or JSON"),
-        (options(maxOffsetsPerTrigger="many"), "maxOffsetsPerTrigger: expected a number .* not many"),
+        (options(maxOffsetsPerTrigger="many"), "maxOffsetsPerTrigger: expected a positive integer, not many"),
         ({"trigger": {"processingTime": "soon"}}, "trigger: processingTime: .*soon"),
         ({"source": {"format": "towpath", "options": {"pth": "x"}}}, "unknown option 'pth'"),
     ],
     "arguments": [
         ({"columns": {"a.b": {"mask": {"c": "sha2(value"}}}}, "a.b: mask: c: .*Syntax error"),
-        ({"columns": {"a.b": {"exclude": ["c"]}}, "status": None}, "columns: give status too"),
-        ({"forget_after": "7 dayz"}, "forget_after: expected an interval"),
+        ({"columns": {"a.b": {"exclude": ["c"]}}, "status": None}, "columns: requires status"),
+        ({"forget_after": "7 dayz"}, "forget_after: expected an SQL interval"),
     ],
     "target": [
-        ({"target": "s3a://b/{database}/{table}"}, "S3AFileSystem not found: its package belongs"),
-        ({"target": "lake.{database}.{table}"}, "there is no catalog lake"),
+        ({"target": "s3a://b/{database}/{table}"}, "S3AFileSystem not found: add its package"),
+        ({"target": "lake.{database}.{table}"}, "unknown catalog lake"),
         ({"target": "hdfs://no.such:1/{database}/{table}"}, "UnknownHostException: no.such$"),
     ],
     "status": [({"dead_letters": "/tmp/own/y", "status": "/tmp/own/y/"}, "/tmp/own/y/ is dead_letters too")],
     "snapshot of a.b": [
-        (snapshots(options={"url": "mysql://u:pass@h"}), "^url: expected one that begins with jdbc:"),
+        (snapshots(options={"url": "mysql://u:pass@h"}), "^url: expected a JDBC URL"),
         (snapshots(options={"url": "jdbc:x:y"}), "driver to"),
         (snapshots(format="jbdc", options={"path": "/x"}), "^format: did you mean jdbc?"),
     ],

@@ -102,7 +102,7 @@ def _job(found: dict[str, Any]) -> Job:
     source, metrics = found.pop("source"), found.pop("metrics", None)
     spark, options, snapshots = found.pop("spark", {}), found.pop("options", {}), found.pop("snapshots", None)
     if misplaced := sorted(options.keys() & job_schema()["properties"].keys()):
-        raise ValueError(f"options: {', '.join(misplaced)}: these are keys of the job, not arguments of the decoder")
+        raise ValueError(f"options: {', '.join(misplaced)}: keys of the job, not arguments of the decoder")
     form = source.get("format", "kafka")
     if form == "kafka":
         _check_kafka_options(source["options"])

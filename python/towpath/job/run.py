@@ -89,7 +89,7 @@ def _check_submitted(job: Job) -> None:
     options = {"spark.jars.packages": "--packages", "spark.jars": "--jars"}
     for name, option in options.items():
         if name in job.spark and not SparkConf().contains("spark.jars"):
-            raise ValueError(f"{name} comes too late, Java runs already: spark-submit {option} {job.spark[name]}")
+            raise ValueError(f"{name} has no effect, the JVM already runs; use spark-submit {option} {job.spark[name]}")
 
 
 def _one_line_for_an_error() -> None:

@@ -34,7 +34,7 @@ _SOURCE = {
     "format": {
         "enum": ["kafka", "towpath"],
         "default": "kafka",
-        "description": "kafka: Spark's source for Kafka. towpath: read on the workers.",
+        "description": "kafka: Spark's Kafka source. towpath: towpath's own source, which decodes on the workers.",
     },
     "options": {
         **_SETTINGS,
@@ -43,16 +43,16 @@ _SOURCE = {
 }
 _TRIGGERS = {"processingTime": _TEXT, "availableNow": {"const": True}}
 _RULES = {
-    "include": {**_TEXTS, "description": "The only columns that the target gets."},
-    "exclude": {**_TEXTS, "description": "Columns that the target does not get."},
+    "include": {**_TEXTS, "description": "The only columns to write to the target."},
+    "exclude": {**_TEXTS, "description": "Columns to leave out of the target."},
     "mask": {
         "type": "object",
         "additionalProperties": _TEXT,
-        "description": "SQL expressions of `value` by column.",
+        "description": "SQL expressions over `value`, by column.",
     },
 }
 _SNAPSHOTS = {
-    "format": {**_TEXT, "default": "jdbc", "description": "A format of Spark's reader: jdbc, parquet, csv."},
+    "format": {**_TEXT, "default": "jdbc", "description": "The format of Spark's reader: jdbc, parquet, csv."},
     "options": {
         **_SETTINGS,
         "description": "Options of the reader for all tables, such as url, user and password.",
@@ -61,8 +61,8 @@ _SNAPSHOTS = {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {**_SETTINGS, "type": ["object", "null"]},
-        "description": "Each table with options of its own, such as path. Without dbtable and query, jdbc reads the "
-        "table of this name.",
+        "description": "Each table with its own options, such as path. Without dbtable and query, jdbc reads the table "
+        "of this name.",
     },
 }
 _METRICS = {
@@ -70,9 +70,9 @@ _METRICS = {
         "type": "integer",
         "minimum": 0,
         "maximum": 65535,
-        "description": "The port; 0 takes a free one, which is printed.",
+        "description": "The port; 0 picks a free one, which is printed.",
     },
-    "address": {**_TEXT, "default": "127.0.0.1", "description": "The address that is listened on."},
+    "address": {**_TEXT, "default": "127.0.0.1", "description": "The address to listen on."},
 }
 
 _OWN: dict[str, dict[str, Any]] = {
@@ -86,22 +86,22 @@ _OWN: dict[str, dict[str, Any]] = {
     },
     "dialect": {**_TEXT, "default": "auto", "description": "The dialect of the messages, or auto."},
     "checkpoint": {**_TEXT, "description": "The checkpoint folder of the stream."},
-    "trigger": _keys("When a batch begins.", _TRIGGERS, minProperties=1, maxProperties=1),
+    "trigger": _keys("When a batch starts.", _TRIGGERS, minProperties=1, maxProperties=1),
     "options": {"type": "object", "description": "Arguments of the decoder for all tables, such as zero_date."},
     "columns": {
         "type": "object",
         "additionalProperties": _keys("The rules of a table.", _RULES),
-        "description": "Columns that a target gets, and masks.",
+        "description": "Columns to include, exclude and mask, by table.",
     },
     "snapshots": _keys(
-        "Rows of tables with which their targets are created, before any message is read.", _SNAPSHOTS, ("tables",)
+        "Rows of tables to create their targets with, before any message is read.", _SNAPSHOTS, ("tables",)
     ),
     "spark": {
         **_SETTINGS,
         "propertyNames": {"pattern": r"^(spark|hive)\."},
         "description": "Settings of the Spark session, such as spark.jars.",
     },
-    "metrics": _keys("Where Prometheus reads the metrics.", _METRICS, ("port",)),
+    "metrics": _keys("Where Prometheus scrapes the metrics.", _METRICS, ("port",)),
 }
 """Keys that are not arguments of `replicate`, or that allow less in a file than in a program."""
 

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from yaml import Mark, Node
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{(?:(\w+)(?::-([^}]*))?\})?")
-_QUOTE = "quote a text that has ': ' or ' #', or that begins with one of @ % & * ! ` [ { \" '"
+_QUOTE = "quote a string that contains ': ' or ' #', or begins with one of @ % & * ! ` [ { \" '"
 _PROBLEMS = {
     "'\\t'": "a tab; indent with spaces",
     "another document": "expected one document",
-    " end": "a quote or a bracket is not closed",
+    " end": "unclosed quote or bracket",
     "escape": "a backslash in double quotes; use single quotes",
 }
 """Problems by parts of PyYAML's error texts."""
-_MARKED = "an anchor, an alias or a tag: write the value itself; quote a text that begins with &, * or !"
+_MARKED = "unsupported anchor, alias or tag: write the value itself; quote a string that begins with &, * or !"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _KINDS = {"mapping": "object", "sequence": "array"}
 
@@ -71,9 +71,9 @@ def _composed(text: str) -> Node:
         found = yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark if error.context_mark is None else error.context_mark
-        raise ValueError(f"no YAML: {_line(mark)}: {_problem(str(error.problem))}") from None
+        raise ValueError(f"invalid YAML: {_line(mark)}: {_problem(str(error.problem))}") from None
     except yaml.YAMLError:
-        raise ValueError("no YAML: the text has control characters") from None
+        raise ValueError("invalid YAML: control characters") from None
     return found if found is not None else yaml.ScalarNode("tag:yaml.org,2002:null", "")
 
 
@@ -96,7 +96,7 @@ class _Reader:
         kind = _KINDS.get(node.id, "scalar")
         form = next((one for one in schema.get("anyOf", [schema]) if kind in _kinds(one)), None)
         if form is None:
-            expected = _expected(schema) if path else "keys and values, such as target: /lake/{database}/{table}"
+            expected = _expected(schema) if path else "a mapping such as target: /lake/{database}/{table}"
             return self._problem(node, path, f"expected {expected}")
         if kind == "object":
             return self._mapping(node, form, path)
@@ -117,18 +117,18 @@ class _Reader:
         lines: dict[str, int] = {}
         for key, value in node.value:
             if key.id != "scalar":
-                self._problem(key, path, "expected a text as key")
+                self._problem(key, path, "expected a string as key")
                 continue
             name, line = key.value, key.start_mark.line + 1
             if name in lines:
-                self._problem(key, (*path, name), f"the key is in line {lines[name]} too")
+                self._problem(key, (*path, name), f"duplicate key, first in line {lines[name]}")
             elif (inner := self._inner(key, name, schema, path)) is not None:
                 found[name] = self.value(value, inner, (*path, name))
             lines.setdefault(name, line)
         if missing := [name for name in schema.get("required", ()) if name not in lines]:
             self.problems.append(": ".join(filter(None, [".".join(path), f"missing: {', '.join(missing)}"])))
         if not schema.get("minProperties", 0) <= len(lines) <= schema.get("maxProperties", len(lines)):
-            only = "one key" if "maxProperties" in schema else "at least one key"
+            only = "exactly one key" if "maxProperties" in schema else "at least one key"
             self._problem(node, path, f"expected {only}{_names(schema)}")
         return found
 
@@ -136,16 +136,16 @@ class _Reader:
         """Return the schema of a key's value."""
         known = schema.get("properties", {})
         if "propertyNames" in schema and not re.search(schema["propertyNames"]["pattern"], name):
-            return self._problem(key, (*path, name), "expected a setting of Spark, such as spark.master")
+            return self._problem(key, (*path, name), "expected a Spark setting such as spark.master")
         if name in known:
             return known[name]
         if (other := schema.get("additionalProperties", True)) is not False:
             return {} if other is True else other
         # A key that resembles no known key may be part of a value, and is not shown.
         if probable := nearest(name, known):
-            return self._problem(key, (*path, name), f"not a key of a job; did you mean {probable}?")
-        expected = f"expected {', '.join(known)}" if path else "towpath replicate --schema prints them"
-        return self._problem(key, path, f"not a key of a job; {expected}")
+            return self._problem(key, (*path, name), f"unknown key; did you mean {probable}?")
+        expected = f"expected {', '.join(known)}" if path else "towpath replicate --schema prints the keys"
+        return self._problem(key, path, f"unknown key; {expected}")
 
     def _list(self, node: Any, schema: Schema, path: tuple[str, ...]) -> list[Any]:
         if len(node.value) < schema.get("minItems", 0):
@@ -176,7 +176,7 @@ def _variable(found: re.Match[str]) -> str:
     if found[0] == "$${":
         return "${"
     if name is None:
-        raise ValueError("expected ${NAME} or ${NAME:-text}; $${ is the text ${")
+        raise ValueError("expected ${NAME} or ${NAME:-default}; write $${ for a literal ${")
     value = os.environ.get(name)
     if default is not None:
         return value or default
@@ -224,7 +224,7 @@ def _plain(text: str) -> Any:
 
 def _names(schema: Schema) -> str:
     known = schema.get("properties")
-    return f" with {', '.join(known)}" if known else ""
+    return f" ({', '.join(known)})" if known else ""
 
 
 def _expected(schema: Schema) -> str:
@@ -241,11 +241,11 @@ def _expected(schema: Schema) -> str:
 
 def _in_words(kind: str, schema: Schema) -> str:
     if kind == "integer":
-        to = f"to {schema['maximum']}" if "maximum" in schema else "on"
-        return f"a whole number from {schema.get('minimum', 0)} {to}"
+        least, most = schema.get("minimum", 0), schema.get("maximum")
+        return f"an integer of at least {least}" if most is None else f"an integer from {least} to {most}"
     words = {
-        "object": f"keys and values{_names(schema)}",
+        "object": f"a mapping{_names(schema)}",
         "array": "a list",
         "boolean": "true" if "const" in schema else "true or false",
     }
-    return words.get(kind, "a text")
+    return words.get(kind, "a string")

@@ -69,11 +69,11 @@ def _checks(job: Job, spark: SparkSession) -> Iterator[Check]:
     if job.metrics:
         yield _checked("metrics", partial(_free, *job.metrics))
     if names := sorted(_without_database(job)):
-        yield Check("names", f"{', '.join(names)}: expected database.table; this is a table without a database")
+        yield Check("names", f"{', '.join(names)}: expected database.table, unless the table has no database")
     if "dead_letters" not in job.replicate:
-        yield Check("dead_letters", "none: the first message that cannot be read ends the job")
+        yield Check("dead_letters", "not set: the first message that cannot be read stops the job")
     if "status" not in job.replicate:
-        yield Check("status", "none: only the lines that are printed have the states of the tables")
+        yield Check("status", "not set: the states of the tables are only printed")
 
 
 def _shared_places(job: Job) -> Iterator[Check]:
@@ -81,7 +81,7 @@ def _shared_places(job: Job) -> Iterator[Check]:
     seen: dict[str, str] = {}
     for name, place in {**job.own_tables, "checkpoint": job.replicate["checkpoint"]}.items():
         if (other := seen.setdefault(place.rstrip("/"), name)) != name:
-            yield Check(name, f"{place} is {other} too", is_ok=False)
+            yield Check(name, f"{place} is already the path of {other}", is_ok=False)
 
 
 def _without_database(job: Job) -> set[str]:
@@ -140,7 +140,7 @@ def _source(job: Job, spark: SparkSession) -> str:
         partitions = found.rdd.getNumPartitions()
     except Exception as error:
         cause = _cause(error)
-        reason = "no broker answers: " if "TimeoutException" in cause else ""
+        reason = "no broker responds: " if "TimeoutException" in cause else ""
         raise ValueError(f"topics {topics} at {options.get('kafka.bootstrap.servers')}: {reason}{cause}") from None
     if not partitions:
         raise ValueError(f"no topic matches {topics}")
@@ -154,7 +154,7 @@ def _check_starts(job: Job, spark: SparkSession, options: Mapping[str, str]) -> 
         raise ValueError(f"startingOffsets: expected earliest, latest or JSON, not {starts}")
     most = options.get("maxoffsetspertrigger", "1")
     if not (most.isdecimal() and int(most)):
-        raise ValueError(f"maxOffsetsPerTrigger: expected a number from 1 on, not {most}")
+        raise ValueError(f"maxOffsetsPerTrigger: expected a positive integer, not {most}")
     if text := job.replicate.get("trigger", {}).get("processingTime"):
         try:
             messages(job, spark).writeStream.trigger(processingTime=text)
@@ -165,23 +165,23 @@ def _check_starts(job: Job, spark: SparkSession, options: Mapping[str, str]) -> 
 def _registry(config: str | Mapping[str, Any]) -> str:
     """Ask for a schema, which need not exist."""
     _, unfetched = registry(config).fetch([1])
-    if why := next((why for why in unfetched.values() if "answers 404" not in why), None):
+    if why := next((why for why in unfetched.values() if "returned 404" not in why), None):
         raise ValueError(why)
-    return f"{shown(config)}: answers"
+    return f"{shown(config)}: reachable"
 
 
 def _snapshot(found: Snapshot, spark: SparkSession) -> str:
     """Ask for the columns of a snapshot."""
     if found.format == "jdbc" and not found.options.get("url", "").startswith("jdbc:"):
-        raise ValueError("url: expected one that begins with jdbc:, such as jdbc:mysql://host:3306")
+        raise ValueError("url: expected a JDBC URL such as jdbc:mysql://host:3306")
     try:
         columns = snapshot(found, spark).schema
     except Exception as error:
         cause = _cause(error)
         if cause.endswith(".DefaultSource"):
             probable = did_you_mean(found.format, _FORMATS)
-            raise ValueError(f"format: {probable}the package of another one belongs into spark.jars.packages") from None
-        cure = ": add the package of its driver to spark.jars.packages" if "No suitable driver" in cause else ""
+            raise ValueError(f"format: {probable}add the package of any other format to spark.jars.packages") from None
+        cure = ": add the package of the JDBC driver to spark.jars.packages" if "No suitable driver" in cause else ""
         raise ValueError(f"{_cured(cause)}{cure}") from None
     return f"{found.format}: {columns.simpleString()}"
 
@@ -202,7 +202,7 @@ def _table(spark: SparkSession, target: str) -> str:
     *parents, _ = catalog_parts(target)
     catalog = parents[0] if len(parents) > 1 else "spark_catalog"
     if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None and catalog != "spark_catalog":
-        raise ValueError(f"there is no catalog {catalog}: the session has no setting spark.sql.catalog.{catalog}")
+        raise ValueError(f"unknown catalog {catalog}: spark.sql.catalog.{catalog} is not set")
     spark.sql(f"SHOW NAMESPACES IN `{catalog.replace('`', '``')}`").collect()
     return f"{known.name} tables in the catalog {catalog}"
 
@@ -221,7 +221,7 @@ def _check_delta(spark: SparkSession) -> None:
     for name, wanted in settings.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             full = wanted if wanted == _DELTA else "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-            raise ValueError(f"the session's setting {name} has to have {full}")
+            raise ValueError(f"the session's setting {name} must contain {full}")
 
 
 def _try_delta(spark: SparkSession, target: str) -> None:
@@ -243,7 +243,7 @@ def _writable(spark: SparkSession, place: str) -> str:
     try:
         system.create(probe, False).close()
     except Exception as error:
-        raise ValueError(f"cannot write in {probe.getParent()}: {_cause(error)}") from None
+        raise ValueError(f"cannot write to {probe.getParent()}: {_cause(error)}") from None
     system.delete(probe, False)
     return f"{absolute(place)}: writable"
 
@@ -265,7 +265,7 @@ def _probe(spark: SparkSession, place: str) -> tuple[Any, Any]:
 def _cured(cause: str) -> str:
     """Add a remedy to a cause, if a class is missing."""
     is_missing = re.search("ClassNotFoundException|No FileSystem for scheme", cause)
-    return f"{cause}: its package belongs into spark.jars.packages" if is_missing else cause
+    return f"{cause}: add its package to spark.jars.packages" if is_missing else cause
 
 
 def _without_stack(error: Exception) -> str:

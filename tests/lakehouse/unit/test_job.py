@@ -127,52 +127,48 @@ snapshots:
 
 MISTAKES = {
     "": "missing: source, target, checkpoint",
-    "- a": "line 1, column 1: expected keys and values, such as target",
-    "a: [": "no YAML: line 1, column 5: a quote or a bracket is not closed",
+    "- a": "line 1, column 1: expected a mapping such as target",
+    "a: [": "invalid YAML: line 1, column 5: unclosed quote or bracket",
     "a:\n\tb: c": "line 2, column 1: a tab; indent with spaces",
     'a: "\\d"': "line 1, column 4: a backslash in double quotes; use single quotes",
     "a: b\n---\na: c": "expected one document",
     "a: \0": "control characters",
-    "a: @b": "line 1, column 4: quote a text that",
-    "a: !b c": "line 1, column 4: an anchor, an alias or a tag",
-    "a: &b c\nd: *b": "line 1, column 4: an anchor, an alias or a tag",
+    "a: @b": "line 1, column 4: quote a string that",
+    "a: !b c": "line 1, column 4: unsupported anchor, alias or tag",
+    "a: &b c\nd: *b": "line 1, column 4: unsupported anchor, alias or tag",
     "[" * 9999: "nested too deeply",
     "a: " + "{a: " * 3000 + "}" * 3000: "nested too deeply",
-    SMALL + "target: x": "target: line 6, column 1: the key is in line 4 too",
-    SMALL + "options: {a: {b: 1, b: 2}}": "options.a.b: line 6, column 21: the key is in line 6 too",
-    SMALL + "[a]: b": ": line 6, column 1: expected a text as key",
-    SMALL + "5: y": ": line 6, column 1: not a key of a job; towpath replicate --schema prints them",
-    SMALL
-    + "query_name: ${A-b}": "query_name: line 6, column 13: expected ${NAME} or ${NAME:-text}; $${ is the text ${",
+    SMALL + "target: x": "target: line 6, column 1: duplicate key, first in line 4",
+    SMALL + "options: {a: {b: 1, b: 2}}": "options.a.b: line 6, column 21: duplicate key, first in line 6",
+    SMALL + "[a]: b": ": line 6, column 1: expected a string as key",
+    SMALL + "5: y": ": line 6, column 1: unknown key; towpath replicate --schema prints the keys",
+    SMALL + "query_name: ${A-b}": "query_name: line 6, column 13: expected ${NAME} or ${NAME:-default}; write $${",
     SMALL + "\n".join(f"q{number}: x" for number in range(99)): "; and 79 more problems",
-    SMALL + "query_name: ": "query_name: line 6, column 12: expected a text",
-    SMALL + "dead_leters: x": "dead_leters: line 6, column 1: not a key of a job; did you mean dead_letters?",
-    SMALL + "Status: x": "Status: line 6, column 1: not a key of a job; did you mean status?",
-    SMALL
-    + "columns: {a.b: {exlude: [c]}}": "columns.a.b.exlude: line 6, column 17: not a key of a job; did you mean ex",
+    SMALL + "query_name: ": "query_name: line 6, column 12: expected a string",
+    SMALL + "dead_leters: x": "dead_leters: line 6, column 1: unknown key; did you mean dead_letters?",
+    SMALL + "Status: x": "Status: line 6, column 1: unknown key; did you mean status?",
+    SMALL + "columns: {a.b: {exlude: [c]}}": "columns.a.b.exlude: line 6, column 17: unknown key; did you mean ex",
     SMALL + "trigger: {processingtime: 1 second}": "did you mean processingTime?",
-    SMALL
-    + "trigger: availableNow": "trigger: line 6, column 10: expected keys and values with processingTime, availableNow",
-    SMALL + "keys: [id]": "keys: line 6, column 7: expected keys and values",
+    SMALL + "trigger: availableNow": "trigger: line 6, column 10: expected a mapping (processingTime, availableNow)",
+    SMALL + "keys: [id]": "keys: line 6, column 7: expected a mapping",
     SMALL + "keys: {t: id}": "keys.t: line 6, column 11: expected a list",
-    SMALL + "parallelism: 0": "parallelism: line 6, column 14: expected a whole number from 1 on",
+    SMALL + "parallelism: 0": "parallelism: line 6, column 14: expected an integer of at least 1",
     SMALL + "merge: tasks": "merge: line 6, column 8: expected auto, spark or task",
-    SMALL + "trigger: {processingTime: 1 second, availableNow: true}": "trigger: line 6, column 10: expected one key",
+    SMALL
+    + "trigger: {processingTime: 1 second, availableNow: true}": "trigger: line 6, column 10: expected exactly one key",
     SMALL + "trigger: {availableNow: false}": "trigger.availableNow: line 6, column 25: expected true",
     SMALL + "metrics: {}": "metrics: missing: port",
-    SMALL + "metrics: {port: 09464}": "metrics.port: line 6, column 17: expected a whole number from 0 to 65535",
-    SMALL + "optimize_every: 0": "optimize_every: line 6, column 17: expected a whole number from 1 on or null",
+    SMALL + "metrics: {port: 09464}": "metrics.port: line 6, column 17: expected an integer from 0 to 65535",
+    SMALL + "optimize_every: 0": "optimize_every: line 6, column 17: expected an integer of at least 1 or null",
     SMALL + "history: x": "history: line 6, column 10: expected true or false or a list",
-    SMALL + "metrics: {port: x}": "metrics.port: line 6, column 17: expected a whole number from 0 to 65535",
+    SMALL + "metrics: {port: x}": "metrics.port: line 6, column 17: expected an integer from 0 to 65535",
     SMALL + "snapshots: {shop.a: {}}": "snapshots: missing: tables",
     SMALL + "snapshots: {tables: {}}": "snapshots.tables: line 6, column 21: expected at least one key",
-    SMALL
-    + "snapshots: {tables: {a.b: x}}": "snapshots.tables.a.b: line 6, column 27: expected keys and values or null",
+    SMALL + "snapshots: {tables: {a.b: x}}": "snapshots.tables.a.b: line 6, column 27: expected a mapping or null",
     SMALL + "snapshots: {tabels: {a.b: }, tables: {a.b: }}": "did you mean tables?",
-    SMALL + "options: {keys: {}}": "options: keys: these are keys of the job",
+    SMALL + "options: {keys: {}}": "options: keys: keys of the job",
     SMALL + 'dialect: "${NO_SUCH_VARIABLE}"': "the environment variable NO_SUCH_VARIABLE is not set",
-    SMALL
-    + "spark: {master: yarn}": "spark.master: line 6, column 9: expected a setting of Spark, such as spark.master",
+    SMALL + "spark: {master: yarn}": "spark.master: line 6, column 9: expected a Spark setting such as spark.master",
     SMALL.replace("maxOffsetsPerTrigger", "startingOffset"): "did you mean startingOffsets?",
     SMALL.replace("kafka.boot", "boot"): "did you mean kafka.bootstrap.servers?",
     "source: {format: file, options: {}}\ntarget: x": "source.format: line 1, column 18: expected kafka or towpath",
@@ -442,7 +438,7 @@ def test_jars_come_too_late_unless_spark_submit_was_given_them(tmp_path, monkeyp
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(pyspark.SparkContext, "_ensure_initialized", lambda: None)
     monkeypatch.setattr(pyspark, "SparkConf", lambda: SimpleNamespace(contains=lambda name: is_given))
-    late = r"spark\.jars\.packages comes too late, Java runs already: spark-submit --packages io\.delta:delta:4"
+    late = r"spark\.jars\.packages has no effect, the JVM already runs; use spark-submit --packages io\.delta:delta:4"
     with nullcontext() if is_given else pytest.raises(ValueError, match=late):
         _check_submitted(job)
 
