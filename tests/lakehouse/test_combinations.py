@@ -179,7 +179,7 @@ def test_messages_whose_target_was_refused_wait_for_one(spark, tmp_path, caplog)
         topic.reprocess(target=target)
         assert waiting() == ["t_u"]
         assert topic.states()["t_u"]["state"] == "quarantined"
-        assert "s.t_u: nothing is applied, since it has no target" in caplog.text
+        assert "s.t_u: not applied, since it has no target" in caplog.text
     topic.reprocess(target={"s.t_u": f"{topic.lake}/other"})
     assert waiting() == []
     assert topic.states()["t_u"]["state"] == "ok"

@@ -57,7 +57,7 @@ def test_what_waits_in_quarantine_when_its_table_is_created_again(topic):
     assert topic.state_of() == dict.fromkeys("ab", "quarantined")
     yield [said(3 + at, name, f"DROP TABLE {name}; {TEXT.format(name)}", 20) for at, name in enumerate("ab")]
     assert topic.state_of() == {"a": "quarantined", "b": "ok"}
-    assert topic.states()["a"]["reason"].startswith("messages that may be of the table which was created again wait")
+    assert topic.states()["a"]["reason"].startswith("quarantined messages may belong to the recreated table")
 
 
 @together
@@ -402,7 +402,7 @@ def test_a_protected_column_is_renamed_without_a_word(users):
     assert users.rows("users") == [{"id": "0", "a": "w"}]
     state = users.states()["users"]
     assert state["state"] == "quarantined"
-    assert "declare b, of which nothing was read, and not phone" in state["reason"]
+    assert "declare b, which no statement added, and no longer declare phone" in state["reason"]
     rules = {"shop.users": {"exclude": ["phone", "tel", "a"], "mask": {"b": "value"}}}
     users.reprocess(columns=rules)
     assert [(one["id"], one["b"]) for one in users.rows("users")] == [("0", None), ("1", None), ("2", "y")]
@@ -414,7 +414,7 @@ def test_a_column_that_nothing_explains_is_left_out_until_a_rule_names_it(users)
     assert users.rows("users") == [{"id": "0"}, {"id": "1"}]
     state = users.states()["users"]
     assert state["state"] == "stale"
-    assert "no statement that was read added new," in state["reason"]
+    assert "new is left out, since no statement added it" in state["reason"]
     accepted = {"shop.users": {"exclude": ["phone"], "mask": {"new": "value"}}}
     users.replicate(inserted(2, phone=SECRET, new="plain"), columns=accepted)
     assert [one["new"] for one in users.rows("users")] == [None, None, "plain"]
@@ -430,7 +430,7 @@ def test_a_rebuilt_target_and_one_with_a_snapshot_have_the_rules_of_former_names
     own = {"status": users.options["status"], "columns": RULES["shop.users"]}
     rebuild(users.frame(row), "shop.people", users.target, **own, snapshot=snapshot)
     assert users.rows("people") == [{"id": "3"}, {"id": "7"}]
-    with pytest.raises(ValueError, match="no statement that was read added new"):
+    with pytest.raises(ValueError, match="new is left out, since no statement added it"):
         rebuild(users.frame(row), "shop.people", users.target, **own, snapshot=snapshot.selectExpr("*", "1 AS new"))
     users.target = {"shop.people": f"{users.lake}/shop/again"}
     users.replicate(row, columns=RULES, snapshots={"shop.people": snapshot})

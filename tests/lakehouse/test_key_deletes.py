@@ -93,10 +93,10 @@ def test_no_row_is_deleted_by_a_guess(topic):
     assert topic.names("t") == {1: "a", 2: "b"}
     dead = {one["offset"]: (one["table"], one["reason"]) for one in topic.read("dead")}
     assert dead.keys() == {2, 3, 4, 5}
-    assert dead[2] == (None, "the message names no table")
+    assert dead[2] == (None, "the message has no table name")
     assert dead[3][0] == "t"
-    assert "the message has not all columns of the target's key" in dead[3][1]
-    assert all("which row is deleted is not known" in dead[at][1] for at in (4, 5))
+    assert "lacks columns of the target's key" in dead[3][1]
+    assert all("the deleted row is unknown" in dead[at][1] for at in (4, 5))
 
 
 @together.having(keys={"shop.t": ["id", "name"]})

@@ -109,7 +109,7 @@ def test_a_target_is_rebuilt_from_its_topic(topic):
     shown = {one["key"]: one["value"] for one in spark.sql(f"SHOW TBLPROPERTIES {path}").collect()}
     assert shown[name] == value
     assert spark.sql("SHOW TABLES LIKE 'towpath_rebuild*'").count() == 0
-    with pytest.raises(ValueError, match="the messages have no rows of its table"):
+    with pytest.raises(ValueError, match="the messages have no rows of the table"):
         rebuild(topic, messages[3])
     assert topic.names("a") == {1: "x"}
     rebuild(topic, *messages, table="parted")
@@ -142,5 +142,5 @@ def test_what_was_put_aside_before_a_snapshot_is_done(topic):
 
 def test_a_stream_cannot_rebuild(spark, tmp_path):
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(ValueError, match="reads a batch of the topic"):
+    with pytest.raises(ValueError, match="expected a batch of the whole topic"):
         towpath.spark.rebuild(stream, "shop.a", Topic(spark, tmp_path).target)

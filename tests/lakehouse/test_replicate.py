@@ -69,11 +69,11 @@ def test_missing_information_is_an_error_that_names_the_argument(topic, tmp_path
     keyless = canal(0, "INSERT", "a", {"id": "1"}, {"id": "int"}, pkNames=None)
     with pytest.raises(ValueError, match=r"shop\.a: the messages do not declare.*schemas=\{'shop\.a'"):
         topic.replicate(canal(0, "INSERT", "a", {"id": "1"}, None))
-    with pytest.raises(ValueError, match=r"shop\.a: the messages say no primary key.*keys=\{'shop\.a'"):
+    with pytest.raises(ValueError, match=r"shop\.a: the messages declare no primary key.*keys=\{'shop\.a'"):
         topic.replicate(keyless)
     with pytest.raises(ValueError, match=r"1 messages cannot be read.*dead_letters"):
         topic.replicate({"partition": 0, "offset": 0, "value": b"["})
-    with pytest.raises(ValueError, match="layout: replicate chooses it"):
+    with pytest.raises(ValueError, match="layout: not allowed, since replicate sets it"):
         topic.replicate(keyless, layout="change")
     with pytest.raises(ValueError, match=r"no \{table\} in it"):
         towpath.spark.replicate(topic.frame(keyless), "lake.orders")

@@ -188,5 +188,5 @@ def test_what_spark_reads_wrong_is_refused(topic, spark, kind, said, cure):
 
 def test_the_url_of_a_database_without_a_dialect(spark):
     check_url(spark, "url", "jdbc:mysql://db")
-    with pytest.raises(ValueError, match="names of columns as their values"):
+    with pytest.raises(ValueError, match="column names instead of values"):
         check_url(spark, "url", "jdbc:mariadb://db")

@@ -123,7 +123,7 @@ def test_a_table_that_delta_rs_does_not_write_is_merged_by_spark(topic):
 FEATURES = {
     "cdf": ("SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", "changeDataFeed"),
     "append_only": ("SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "delta.appendOnly"),
-    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "version 3 of Delta's protocol"),
+    "checked": ("ADD CONSTRAINT positive CHECK (id >= 0)", "unsupported Delta writer version 3"),
     "widened": ("SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "typeWidening"),
     "tracked": ("SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "rowTracking"),
 }

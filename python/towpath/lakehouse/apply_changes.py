@@ -161,16 +161,16 @@ def _check_order(changes: DataFrame, target: str) -> None:
     unordered = changes.filter("source.commit_ts IS NULL AND source.position IS NULL").limit(1).collect()
     if unordered:
         raise ValueError(
-            f"{target}: nothing orders these changes across batches; decode with "
+            f"{target}: these changes have no order across batches; decode with "
             'keep=["topic", "partition", "offset", "timestamp"]'
         )
 
 
 def _declared_keys(changes: DataFrame, target: str) -> list[str]:
     if "primary_key" not in changes.columns:
-        raise ValueError(f"{target}: keys: name the primary key's columns, or decode the field _primary_key too")
+        raise ValueError(f"{target}: keys: give the columns of the primary key, or decode the field _primary_key")
     rows = changes.filter("op <> 'truncate' AND primary_key IS NOT NULL")
     found = [row[0] for row in rows.select("primary_key").distinct().collect()]
     if len(found) == 1 and found[0]:
         return list(found[0])
-    raise ValueError(f"{target}: the messages' primary keys are {found}, not one; name its columns with keys")
+    raise ValueError(f"{target}: expected one primary key in the messages, not {found}; set keys to its columns")

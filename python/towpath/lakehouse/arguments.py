@@ -69,9 +69,9 @@ def _are_columns(value: Any) -> bool:
 
 
 flag = _check(lambda value: isinstance(value, bool), "True or False")
-text = _check(lambda value: isinstance(value, str) and value != "", "a text")
-count = _check(_is_count, "a number from 1 on")
-count_or_none = _check(lambda value: value is None or _is_count(value), "a number from 1 on or None")
+text = _check(lambda value: isinstance(value, str) and value != "", "a non-empty string")
+count = _check(_is_count, "a positive integer")
+count_or_none = _check(lambda value: value is None or _is_count(value), "a positive integer or None")
 columns = _check(_are_columns, 'a list of columns such as ["id"]', lambda value: list(value or ()))
 names = _check(
     lambda value: isinstance(value, bool) or (isinstance(value, Collection) and not isinstance(value, str)),
@@ -113,7 +113,7 @@ def columns_by_table(name: str, value: Any) -> dict[str, list[str]]:
 
 def texts(name: str, value: Any) -> dict[str, str]:
     """Check a mapping from texts to texts: properties of tables, or options of a writer."""
-    return by_name(name, value, '{"name": "value"}', _check(lambda value: isinstance(value, str), "a text"))
+    return by_name(name, value, '{"name": "value"}', _check(lambda value: isinstance(value, str), "a string"))
 
 
 def frame(name: str, value: Any) -> DataFrame:
@@ -130,7 +130,7 @@ def check_age(spark: SparkSession, forget_after: str) -> None:
     try:
         execute(spark, sql("SELECT current_timestamp() - INTERVAL {age}", age=string(forget_after)))
     except PySparkException:
-        expected = 'an interval of SQL such as "7 days"'
+        expected = 'an SQL interval such as "7 days"'
         raise ValueError(f"forget_after: expected {expected}, not {forget_after!r}") from None
 
 
@@ -156,7 +156,7 @@ def check_decoded(changes: DataFrame) -> None:
     """Check that changes have the columns that every table needs."""
     missing = [name for name in REQUIRED if name not in changes.columns]
     if missing:
-        raise ValueError(f'changes lacks the columns {", ".join(missing)}: decode with layout="upsert"')
+        raise ValueError(f'changes: missing columns {", ".join(missing)}; decode with layout="upsert"')
 
 
 def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | None) -> None:
@@ -164,19 +164,19 @@ def check_changes(changes: DataFrame, keys: Sequence[str], soft_deletes: str | N
     check_decoded(changes)
     if changes.isStreaming and not has_offsets(changes):
         raise ValueError(
-            "changes: nothing orders a stream's changes across its batches: decode with "
-            'keep=["topic", "partition", "offset", "timestamp"]. Without offsets in its source add the column "offset" '
-            "with nulls; then each message needs a commit time or a place in the binlog"
+            "changes: the changes of a stream have no order across its batches; decode with "
+            'keep=["topic", "partition", "offset", "timestamp"]. If the source has no offsets, add the column "offset" '
+            "with nulls; then each message needs a commit time or a binlog position"
         )
     if not keys and "_primary_key" not in changes.columns:
-        raise ValueError("keys: name the primary key's columns, or decode the field _primary_key too")
+        raise ValueError("keys: give the columns of the primary key, or decode the field _primary_key")
     known = table_columns(changes)
     lower = {one.lower() for one in known}
     for name in keys:
         if name.lower() not in lower:
-            raise ValueError(f"keys: {did_you_mean(name, known)}{name} is not among the columns {', '.join(known)}")
+            raise ValueError(f"keys: unknown {name}; {did_you_mean(name, known)}expected one of {', '.join(known)}")
     if soft_deletes is not None and soft_deletes.lower() in lower:
-        raise ValueError(f"soft_deletes: the table has a column {soft_deletes} itself")
+        raise ValueError(f"soft_deletes: the table already has a column {soft_deletes}")
 
 
 _TRIGGERS = ("availableNow", "processingTime", "once", "continuous", "realTime")
@@ -219,10 +219,10 @@ def query(
     if not frame(name, value).isStreaming:
         for given, one in own.items():
             if one is not None:
-                raise ValueError(f"{given}: the DataFrame is a batch, not a stream, and has no query")
+                raise ValueError(f"{given}: only for streams, and the DataFrame is a batch")
         return None
     if not found.checkpoint:
-        raise ValueError("checkpoint: a stream needs a folder for its checkpoint, or each start would read everything")
+        raise ValueError("checkpoint: required for a stream, which would read everything at each start without it")
     return found
 
 
@@ -252,4 +252,4 @@ def check_decoders(
 def _check_free(options: Mapping[str, Any]) -> None:
     for name in ("layout", "fields", "mode", "schema", "value", "key", "keep", "row_column"):
         if name in options:
-            raise ValueError(f"{name}: replicate chooses it")
+            raise ValueError(f"{name}: not allowed, since replicate sets it")

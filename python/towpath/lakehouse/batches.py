@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
-_LATE = "the statement was read after a later one about the table: older rows may lack its changes"
+_LATE = "the statement was read after a later statement on the table: older rows may lack its changes"
 
 
 class Replicator:
@@ -243,7 +243,7 @@ class Replicator:
         if not count:
             return []
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
-        default = ("envelope", "the message names no table")
+        default = ("envelope", "the message has no table name")
         origin = Origin(dialect=self.options.dialect)
         write_dead_letters(rejected, self._known.dead_letters, origin, default, f"{count} messages cannot be read")
         return [TableStatus(None, "", None, dead_letters=count)]

@@ -164,10 +164,10 @@ def _check_columns(of_table: Sequence[str], keys: Sequence[str], added: Sequence
     known = {name.lower() for name in of_table}
     missing = [name for name in keys if name.lower() not in known]
     if missing or not keys:
-        raise ValueError(f"keys: the key's columns {missing or '[]'} are not among the columns {of_table}")
+        raise ValueError(f"keys: unknown columns {missing or '[]'}; expected columns of {of_table}")
     taken = [name for name in added if name.lower() in known]
     if taken:
-        raise ValueError(f"the table has a column {taken[0]} itself; choose another name with {taken[0]}=")
+        raise ValueError(f"the table already has a column {taken[0]}; choose another name with {taken[0]}=")
 
 
 @dataclass(frozen=True)

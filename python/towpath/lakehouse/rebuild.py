@@ -103,7 +103,7 @@ def rebuild(
         optimize_every=None,
     )
     if arguments.frame("messages", messages).isStreaming:
-        raise ValueError("messages: rebuild reads a batch of the topic, from its beginning to its end")
+        raise ValueError("messages: expected a batch of the whole topic, not a stream")
     if snapshot is not None:
         arguments.check_snapshot("snapshot", snapshot)
     spark = messages.sparkSession
@@ -124,7 +124,7 @@ def rebuild(
         snapshot = rules.of_table(snapshot)
     others = other_rows(spark, known.rows_of(spark, name, place), place)
     if snapshot is not None and others is not None:
-        raise ValueError(f"snapshot: {full_name} shares its target, whose rows of a snapshot would be of any table")
+        raise ValueError(f"snapshot: {full_name} shares its target, so its rows would have no source table")
     stale: list[TableStatus] = []
 
     def report(found: Sequence[TableStatus]) -> None:
@@ -168,7 +168,7 @@ def _build(
             create_with(spark, new, as_oldest(snapshot, schema_of(spark, target)), TableSettings())
         apply(new)
         if schema_of(spark, new) is None:
-            raise ValueError(f"{target}: the messages have no rows of its table")
+            raise ValueError(f"{target}: the messages have no rows of the table")
         _replace(spark, target, new, others)
     finally:
         for name in (new, companion(new, "tombstones")):

@@ -107,7 +107,7 @@ class ReplicateOptions:
         checked = {name: check(name, given.get(name, default)) for name, (check, default) in checks.items()}
         found = cls(dialect=dialect or "auto", decoder=options, report=given.get("report"), **checked)
         if found.columns and not found.status:
-            raise ValueError("columns: give status too: the table beside it remembers which columns have been renamed")
+            raise ValueError("columns: requires status, since a table next to it records renamed columns")
         arguments.check_names(options, [one.name for one in fields(cls)])
         arguments.check_decoders(found.dialect, options, found.schemas, found.table_options)
         return found

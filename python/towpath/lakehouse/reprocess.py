@@ -82,7 +82,7 @@ def reprocess(
         ValueError: Neither table is given, or an argument is wrong.
     """
     if dead_letters is None and quarantine is None:
-        raise ValueError("name the table to process: dead_letters, quarantine, or both")
+        raise ValueError("set the table to process: dead_letters, quarantine, or both")
     given = ReplicateOptions.of(**locals())
     # Never forget deletes here: the query may remember them for longer.
     given = replace(given, forget_after=None, waited=now(spark))
@@ -107,7 +107,7 @@ def reprocess(
         left |= {_name(one) for one in of_dialect if one["table"] and known.is_skipped(_name(one))}
     for database, name in left:
         full_name = printable(f"{database}.{name}")
-        _log.warning("%s: nothing is applied, since it has no target: name one with target", full_name)
+        _log.warning("%s: not applied, since it has no target: set one with target", full_name)
     done = sql("{chosen} AND NOT ({left})", chosen=chosen, left=any_of(is_of(*one) for one in left))
     for aside in waiting:
         _finish(spark, aside, done, recorded[aside])

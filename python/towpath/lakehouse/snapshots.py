@@ -47,7 +47,7 @@ def create_targets(spark: SparkSession, known: KnownTargets) -> None:
     twice = {place for place, count in Counter(places.values()).items() if count > 1}
     if shared := sorted(name for name, place in places.items() if place in twice):
         raise ValueError(
-            f"snapshots: {', '.join(shared)}: the tables share a target; create it before, with the rows of all"
+            f"snapshots: {', '.join(shared)}: the tables share a target; create it first, with the rows of all of them"
         )
     wanted = [(name, place) for name, place in places.items() if place and schema_of(spark, place) is None]
 

@@ -67,29 +67,29 @@ def test_limits(tmp_path, monkeypatch):
     target = created(str(tmp_path / "limited"), rows=5)
     for limits in (Limits(rows=4), Limits(size=100)):
         monkeypatch.setattr(owned_table, "LIMITS", limits)
-        with pytest.raises(RefusedError, match=r"5 rows in .* more than a task merges"):
+        with pytest.raises(RefusedError, match=r"5 rows in .* more than a task can merge"):
             apply(owned(target), [batch(canal(9, "INSERT", "a", row(9, "y")))])
 
 
 def test_what_only_sparks_merge_applies(target):
-    with pytest.raises(BatchRefusedError, match="another table than Spark"):
+    with pytest.raises(BatchRefusedError, match="opened different tables"):
         apply(owned(target, id="of another one"), [batch(canal(1, "INSERT", "a", row(7, "x")))])
-    with pytest.raises(RefusedError, match="key is null"):
+    with pytest.raises(RefusedError, match="key column is null"):
         apply(owned(target), [batch(canal(1, "INSERT", "a", {"id": None, "name": "x"}))])
     partial = canal(1, "UPDATE", "a", {"id": "0"}, {"id": "int", "name": "varchar(9)"}, old={"id": "0"})
     with pytest.raises(RefusedError, match="only the changed columns"):
         apply(owned(target), [batch(partial)])
     after = [dict.fromkeys(ORDER_FIELDS) | {"topic": "t", "partition": 0, "offset": 5, "step": 0}]
-    with pytest.raises(BatchRefusedError, match="before a column was added"):
+    with pytest.raises(BatchRefusedError, match="rows predate ADD COLUMN"):
         apply(owned(target, after=after), [batch(canal(6, "INSERT", "a", {"id": "7"}, {"id": "int"}))])
-    with pytest.raises(BatchRefusedError, match="from before a statement"):
+    with pytest.raises(BatchRefusedError, match="may predate a statement"):
         apply(owned(target, after=after), [batch(canal(4, "INSERT", "a", row(7, "x")))])
     assert apply(owned(target, after=after), [batch(canal(6, "INSERT", "a", row(7, "x")))])["row"] == 1
 
 
 def test_without_the_package(target, monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
-    with pytest.raises(RefusedError, match="no deltalake"):
+    with pytest.raises(RefusedError, match="deltalake is not installed"):
         apply(owned(target), [batch(canal(1, "INSERT", "a", row(1, "x")))])
 
 

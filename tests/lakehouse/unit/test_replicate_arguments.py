@@ -22,7 +22,7 @@ WRONG = {
     'shop.a: schema: unknown type "integr"': {"schemas": {"shop.a": "id integr"}},
     "shop.a: unknown argument zero_dates; did you mean zero_date?": {"table_options": {"shop.a": {"zero_dates": "x"}}},
     "table_options: shop.a: expected a mapping": {"table_options": {"shop.a": "zero_date=error"}},
-    "mode: replicate chooses it": {"table_options": {"shop.a": {"mode": "FAILFAST"}}},
+    "mode: not allowed, since replicate sets it": {"table_options": {"shop.a": {"mode": "FAILFAST"}}},
     "cluster_by: expected a mapping": {"cluster_by": ["id"]},
     "trigger: expected a mapping": {"trigger": "availableNow"},
     "trigger: did you mean processingTime? expected": {"trigger": {"processing_time": "1 second"}},
@@ -30,22 +30,22 @@ WRONG = {
     "ddl_policy: did you mean follow?": {"ddl_policy": "Follow"},
     'keyless: expected "quarantine" or "append"': {"keyless": "drop"},
     'merge: did you mean task? expected "auto" or "spark" or "task"': {"merge": "tasks"},
-    "storage_options: aws_region: expected a text, not 1": {"storage_options": {"aws_region": 1}},
+    "storage_options: aws_region: expected a string, not 1": {"storage_options": {"aws_region": 1}},
     "history: expected a boolean or a collection": {"history": "shop.a"},
     "dead_letters: expected a path or the name of a table": {"dead_letters": 1},
     "unknown argument tabel; did you mean table?": {"tabel": "a"},
     "unknown argument dead_leters; did you mean dead_letters?": {"dead_leters": "/lake/dead"},
     "unknown argument shemas; did you mean schemas?": {"shemas": {}},
-    "keep: replicate chooses it": {"keep": "offset"},
+    "keep: not allowed, since replicate sets it": {"keep": "offset"},
     "evolve: expected True or False": {"evolve": 1},
-    "parallelism: expected a number from 1 on": {"parallelism": "4"},
-    "optimize_every: expected a number from 1 on or None": {"optimize_every": 0},
-    "soft_deletes: expected a text": {"soft_deletes": ""},
+    "parallelism: expected a positive integer": {"parallelism": "4"},
+    "optimize_every: expected a positive integer or None": {"optimize_every": 0},
+    "soft_deletes: expected a non-empty string": {"soft_deletes": ""},
     "columns: shop.a: expected a mapping": {"columns": {"shop.a": ["phone"]}},
-    "columns: shop.a: 'omit' is not a rule": {"columns": {"shop.a": {"omit": ["a"]}}},
+    "columns: shop.a: unknown rule 'omit'": {"columns": {"shop.a": {"omit": ["a"]}}},
     "include: expected a collection": {"columns": {"shop.a": {"include": "id"}}},
     "mask: expected a mapping": {"columns": {"shop.a": {"mask": ["id"]}}},
-    "table_properties: a: expected a text": {"table_properties": {"a": 1}},
+    "table_properties: a: expected a string": {"table_properties": {"a": 1}},
     "messages: expected a DataFrame, not NoneType": {},
 }
 
@@ -58,7 +58,7 @@ def test_wrong_arguments(said, arguments):
 
 def test_a_frame_of_pandas_is_named():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(ValueError, match=r"messages: expected a DataFrame, not one of pandas; spark\.createDataFrame"):
+    with pytest.raises(ValueError, match=r"messages: expected a DataFrame, not one of pandas; convert it with spark\."):
         replicate(pandas.DataFrame(), "/lake/{database}/{table}")
 
 

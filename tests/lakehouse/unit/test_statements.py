@@ -116,7 +116,11 @@ FOLLOWED: list[tuple[str, list[Action]]] = [
     ("ALTER TABLE a ADD PRIMARY KEY (y), DROP PRIMARY KEY", [ChangePrimaryKey(A, ("y",))]),
     (
         "CREATE TABLE a (x bigint /*T![auto_rand] AUTO_RANDOM(5) */ PRIMARY KEY)",
-        [CreateTable(A, (Column("x", "bigint", False, unknown="AUTO_RANDOM numbers the rows", primary=True),), ("x",))],
+        [
+            CreateTable(
+                A, (Column("x", "bigint", False, unknown="AUTO_RANDOM assigns the values", primary=True),), ("x",)
+            )
+        ],
     ),
     # Tables
     ("TRUNCATE a", [TruncateTable(A)]),

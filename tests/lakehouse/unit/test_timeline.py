@@ -162,7 +162,7 @@ def test_a_database_in_another_case_may_be_dropped():
     [action] = completed(statement("DROP DATABASE Shop"), lambda: known, lambda *_: []).actions
     assert isinstance(action, NotFollowed)
     assert action.tables == (TableName("shop", "t"),)
-    assert action.reason.startswith("if the server does not distinguish names by case")
+    assert action.reason.startswith("the statement changes this table if the server ignores the case")
 
 
 def test_columns_ignore_case_and_follow_their_own_name():

@@ -28,7 +28,7 @@ def test_the_cure_is_that_of_the_spark(tested):
     with pytest.raises(UnfittingJarError) as raised:
         execute(Session(tested.spark, RuntimeError(OF_JAVA)), Sql("CREATE TABLE t"))
     said = str(raised.value)
-    assert f"made for another Spark than {tested.spark}: " in said
+    assert f"built for a Spark other than {tested.spark}: " in said
     assert all(jar in said for name, jar in tested.jars.items() if name != "kafka")
     assert ('pip install "towpath[lakehouse]"' in said) == (not tested.jars)
     assert "NoSuchMethodError: 'org.apache.spark.Storage" in said
@@ -42,9 +42,7 @@ def test_a_jar_that_is_missing(tested, name):
     with pytest.raises(UnfittingJarError) as raised:
         execute(Session(tested.spark, error), Sql("CREATE TABLE t"))
     jar = tested.jars.get(name)
-    cure = (
-        f"set spark.jars.packages to {jar} before" if jar else f"none is tested with Spark {tested.spark}; pip install"
-    )
+    cure = f"set spark.jars.packages to {jar} before" if jar else f"no version is tested with Spark {tested.spark}; pip"
     assert str(raised.value).startswith(f"the session has no {name.capitalize()}: {cure}")
 
 

@@ -16,7 +16,7 @@ from towpath.lakehouse.tables.tables import has_feed
 from towpath.lakehouse.tables.target_properties import PARTIAL
 from towpath.lakehouse.tables.targets import Targets
 
-ENCODED = "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
+ENCODED = "delta-rs cannot read HDFS with spaces or other encoded characters in folder names"
 
 
 TABLE = SourceTable("shop", "a", frozenset(["t"]), 1, 1, 1, False, False, (), frozenset(), False)
@@ -59,9 +59,9 @@ def test_tasks_write_no_iceberg_tables(monkeypatch, caplog):
     [
         ("/lake/a", "auto", False, None),
         ("/lake/a%b", "auto", False, None),
-        ("/lake/a%25b", "auto", False, "delta-rs decodes the escape in the name of its folder"),
-        ("hdfs://node:8020/a", "auto", False, "it is on hdfs, and there are no storage_options"),
-        ("abfss://c@account.dfs.core.windows.net/a", "auto", False, "it is on abfss, and there are no storage_options"),
+        ("/lake/a%25b", "auto", False, "delta-rs decodes % escapes in folder names"),
+        ("hdfs://node:8020/a", "auto", False, "it is on hdfs, and storage_options is not set"),
+        ("abfss://c@account.dfs.core.windows.net/a", "auto", False, "it is on abfss, and storage_options is not set"),
         ("hdfs://node:8020/a", "auto", True, None),
         ("hdfs://node:8020/a%20b", "task", True, ENCODED),
         ("hdfs://node:8020/名", "task", True, ENCODED),
@@ -72,10 +72,10 @@ def test_tasks_write_no_iceberg_tables(monkeypatch, caplog):
         ("s3a://bucket/a", "auto", True, "it is on s3a, and merge is not 'task'"),
         ("s3a://bucket/a", "task", False, None),
         ("s3a://bucket/a%20b", "task", True, None),
-        ("s3a://bucket/50%25", "task", True, "delta-rs does not read stores with % in the name of a folder"),
-        ("dbfs:/a", "task", True, "tasks do not write to dbfs"),
-        ("wasbs://c@account/a", "task", True, "tasks do not write to wasbs"),
-        ("", "task", True, "tasks do not write to a place without a scheme"),
+        ("s3a://bucket/50%25", "task", True, "delta-rs cannot read object stores with % in folder names"),
+        ("dbfs:/a", "task", True, "tasks cannot write to dbfs"),
+        ("wasbs://c@account/a", "task", True, "tasks cannot write to wasbs"),
+        ("", "task", True, "tasks cannot write to a place without a scheme"),
     ],
 )
 def test_where_tasks_write(monkeypatch, location, merge, has_storage, reason):

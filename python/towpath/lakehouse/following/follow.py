@@ -87,7 +87,7 @@ class Follower:
         if isinstance(action, NotFollowed):
             if not tables:
                 shown = printable(action.reason, SHOWN), printable(statement.text, SHOWN)
-                _log.warning("a statement that names no table is not followed: %s: %s", *shown)
+                _log.warning("a statement without a table name is not followed: %s: %s", *shown)
             yield from (
                 TableStatus(*one, None, STALE, action.reason) for one in tables if not self.known.is_skipped(one)
             )

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IGNORED = "ddl_policy is ignore"
-_UNORDERED = "changes that may be older or newer than the statement were read before it: some rows may be wrong"
-_OVERWRITTEN = "changes that are newer than the statement were read before it: older rows of their keys are lost"
+_UNORDERED = "changes of unknown order relative to the statement were read before it: some rows may be wrong"
+_OVERWRITTEN = "changes newer than the statement were read before it: older rows of their keys are lost"
 
 
 def follow_renames(
@@ -95,7 +95,7 @@ class _Rename:
         if self.old == self.new or self.target in (None, self.source):
             return
         if is_source or self.own:
-            yield self._stale(f"{self._from}, whose target has the rows of another table now")
+            yield self._stale(f"{self._from}, whose target now has the rows of another table")
 
     def follow(self) -> Iterator[TableStatus]:
         """Rename any other table."""
@@ -182,7 +182,7 @@ class _Rename:
             differ = [name for name in names if not now.keeps(name) or now.mask(name) != former.mask(name)]
         else:
             differ = [name for name in names if now.keeps(name) and former.mask(name) not in (None, now.mask(name))]
-        return f"older rows have {', '.join(differ)} by the rules of {'.'.join(self.old)}" if differ else None
+        return f"older rows follow the rules of {'.'.join(self.old)} for {', '.join(differ)}" if differ else None
 
     def _why_lost(self) -> str | None:
         """Return why a target is stale if changes that may be newer were applied to either table before the move."""

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 Actions = tuple[Action, ...]
 
-_CREATED_TWICE = "the table was created, but has older rows: that it was dropped was not read"
+_CREATED_TWICE = "the table was created, but its target has older rows: no DROP TABLE was read"
 _IGNORED = "ddl_policy is ignore: the table was"
-_UNLABELLED = "rows that replicate has not written do not say which table of the target they are of"
-_WAITING = "messages that may be of the table which was created again wait in quarantine: apply them with reprocess"
+_UNLABELLED = "the target has rows not written by replicate, whose source table is unknown"
+_WAITING = "quarantined messages may belong to the recreated table: apply them with reprocess"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class TableChange:
             return
         key = self._table.key(self.spark) or []
         if {one.lower() for one in key} not in (set(), {one.lower() for one in columns}):
-            new = f"is ({', '.join(columns)}) now" if columns else "was dropped"
+            new = f"is now ({', '.join(columns)})" if columns else "was dropped"
             yield f"the primary key {new}; rows are merged by ({', '.join(key)})"
 
     def _create(self, action: CreateTable) -> Iterator[TableStatus]:
@@ -139,7 +139,7 @@ class TableChange:
         if timeline.exists(self.name, cut) is not False or gone_at is None:
             if not action.if_not_exists and self._stored.has(self._stored.before):
                 yield self._stale(_CREATED_TWICE)
-        elif reasons := list(self._truncate(gone_at, "created again")):
+        elif reasons := list(self._truncate(gone_at, "recreated")):
             yield self._stale(*reasons)
         elif (aside := self.known.quarantine) is not None and aside.has_since(self.spark, self.name, gone_at):
             yield TableStatus(*self.name, None, QUARANTINED, _WAITING, ends=[*GONE, STALE])
@@ -171,17 +171,17 @@ class TableChange:
             added, name, lower = action.column, action.column.name, action.column.name.lower()
             is_new, is_former = lower not in names, lower in known.names or lower in former
             if added.unknown:
-                yield f"the values of the column {name} in old rows are not known: {added.unknown}"
+                yield f"the values of the column {name} in older rows are unknown: {added.unknown}"
             elif lower in known.added:
                 continue  # the source sent the statement again
             elif not is_new and not is_former and action.if_not_exists:
                 empty = sql("{name} IS NULL AND {before}", name=column("t", name), before=self._stored.before)
                 if added.initial is not None and self._stored.has(empty):
-                    yield f"the table may have had the column {name} before: nulls of old rows may be their values"
+                    yield f"the column {name} may have existed before: nulls of older rows may be actual values"
             elif self.known.follows:
                 new.append(Filled(name, initial_value(added), is_new, is_former))
             elif added.initial is not None:
-                yield f"ddl_policy is ignore: the column {name}"
+                yield f"ddl_policy is ignore: the column {name} was added"
         if new:  # at most two commits: columns, then values
             fields = pa.schema([(one.name, one.value.type) for one in new])
             self._evolve(struct_type(fields))
@@ -204,7 +204,7 @@ class TableChange:
             # The target had the column before the source added it.
             unordered = sql("{wants} AND {unordered}", wants=_wants(one), unordered=self._stored.unordered)
             if not one.is_new and self._stored.has(unordered):
-                yield f"rows of the time of the statement may lack the column {one.name}, or have null in it"
+                yield f"rows concurrent with the statement may lack the column {one.name}, or have null in it"
 
     def _schema(self) -> StructType | None:
         return schema_of(self.spark, self.target, self.known.in_tasks)
@@ -232,9 +232,9 @@ class TableChange:
         stored = format_of(self.spark, self.target).stored(wanted[0].dataType.simpleString())
         # Another table of the target, or an earlier type, may need a wider integer.
         if own != stored and not {own, stored} <= INTEGERS.keys():
-            yield f"the column {found} becomes {modified.type}; rows may have changed without a message"
+            yield f"the column {found} became {modified.type}; rows may have changed without a message"
         elif self._stored.has(are_changed(name, modified)):
-            yield f"the column {found} becomes {modified.type}; rows have changed without a message"
+            yield f"the column {found} became {modified.type}; rows have changed without a message"
         elif self.known.follows and (value := relabelled(name, modified.type)) is not None:
             # Values of an enum or set get the order and case of the new labels. Newer rows have them already.
             others = sql("NOT {name} <=> {value}", name=name, value=value)
@@ -250,7 +250,7 @@ class TableChange:
             return
         if not self.known.follows:
             if old is not None:
-                yield f"ddl_policy is ignore: the column {old} is {name} now"
+                yield f"ddl_policy is ignore: the column {old} was renamed to {name}"
             return
         if old is not None and (new is not None or not is_alone):
             yield from self._move_values(old, new or name)
@@ -271,7 +271,7 @@ class TableChange:
         if schema is None or order is None:
             return
         if old.lower() in map(str.lower, self._table.key(self.spark) or []):
-            yield f"the column {old} of the key is {new} now, which other rows of the target have already, or not yet"
+            yield f"the key column {old} was renamed to {new}, but other rows of the target may have either name"
             return
         self._evolve(struct_type(pa.schema([])).add(new, schema[old].dataType))
         former, now = column("t", old), column("t", new)
@@ -281,7 +281,7 @@ class TableChange:
         if self._stored.has(
             sql("{former} IS NOT NULL AND {unordered}", former=former, unordered=self._stored.unordered)
         ):
-            yield f"rows of the time of the statement may have {new} in {old}"
+            yield f"rows concurrent with the statement may have the values of {new} in {old}"
 
 
 def _may_lack(order: Sql, place: Sql) -> Sql:

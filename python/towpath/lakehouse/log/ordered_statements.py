@@ -111,7 +111,7 @@ class Statement:
         return name.database or self.database or "", name.table
 
 
-_OTHER_CASE = "if the server does not distinguish names by case, it changes this table"
+_OTHER_CASE = "the statement changes this table if the server ignores the case of table names"
 
 
 def completed(

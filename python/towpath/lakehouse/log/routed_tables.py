@@ -77,7 +77,7 @@ def _joined(tables: Iterable[SourceTable]) -> list[SourceTable]:
 
 
 _UNORDERED = (
-    "rows may be older or newer than a statement about the table: they are in other partitions, at the same time; "
+    "rows in other partitions may be older or newer than a concurrent statement on the table; "
     "rebuild the target, and send a table and its statements to one partition, or use canal-protobuf, TiCDC or Debezium"
 )
 

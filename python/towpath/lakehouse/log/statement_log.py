@@ -210,7 +210,7 @@ class _Entry:
     def statement(self) -> Statement:
         found = read_statement(self.place, self.row)
         if found is None:  # each logged statement has a text or changes
-            raise ValueError(f"the table of statements has an empty one: {self.row['identity']}")
+            raise ValueError(f"empty statement in the table of statements: {self.row['identity']}")
         named = found.tables
 
         def of_other_case(database: str, table: str) -> list[Name]:

@@ -69,7 +69,7 @@ _MOST_IN_BLOCKS = 256 << 20
 """Maximum bytes of messages whose blocks a task reads at once: a column of an Arrow batch holds at most 2 GiB."""
 
 _UNCONVERTED = (
-    "rows from before the columns {columns} got another type were read after the statement: the source may have "
+    "rows that predate a type change of the columns {columns} were read after the statement: the source may have "
     "changed their values without a message"
 )
 
@@ -249,7 +249,7 @@ class BySpark:
         """Return the states of a table if the log does not determine the fate of some rows."""
         reasons = [table.doubt]
         unknown = (one for one in columns.added if one.unknown)
-        reasons += [f"the values of the column {one.name} in old rows are not known: {one.unknown}" for one in unknown]
+        reasons += [f"the values of the column {one.name} in older rows are unknown: {one.unknown}" for one in unknown]
         masked = {name.lower() for name in columns.schema.names if columns.rules.masks([name])}
         if of_other_types := converted(changes, table.columns, masked):
             reasons.append(_UNCONVERTED.format(columns=", ".join(of_other_types)))

@@ -65,7 +65,7 @@ class ByTasks:
             if is_interruption(error):
                 raise
             for table in owned:
-                self._refuse(table, f"the job of all tasks failed: {error}", is_lasting=False)
+                self._refuse(table, f"the Spark job of the merge tasks failed: {error}", is_lasting=False)
             return {}
         for table, result in found.items():
             if result.refused:

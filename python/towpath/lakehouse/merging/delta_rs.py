@@ -60,7 +60,7 @@ def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTab
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
     except ImportError as error:
-        raise RefusedError(f"this Python has no deltalake ({error})") from error
+        raise RefusedError(f"deltalake is not installed ({error})") from error
     try:
         return DeltaTable(location, storage_options=dict(storage or {}))
     except TableNotFoundError:
@@ -77,7 +77,7 @@ def opened(location: str, storage: Mapping[str, str] | None, id: str | None, lim
     if found is None:
         raise BatchRefusedError("the target was removed")
     if id is not None and id != str(found.metadata().id):
-        raise BatchRefusedError("delta-rs opens another table than Spark")
+        raise BatchRefusedError("delta-rs and Spark opened different tables")
     _check(found, limits)
     return found
 
@@ -87,15 +87,15 @@ def _check(target: DeltaTable, limits: Limits) -> None:
     protocol, settings = target.protocol(), target.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     if unknown := sorted(features - _FEATURES):
-        raise RefusedError(f"the table has the features {', '.join(unknown)} of Delta")
+        raise RefusedError(f"the table has the unsupported Delta features {', '.join(unknown)}")
     if not features and protocol.min_writer_version > 2:
-        raise RefusedError(f"the table has version {protocol.min_writer_version} of Delta's protocol")
+        raise RefusedError(f"the table has the unsupported Delta writer version {protocol.min_writer_version}")
     if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
-        raise RefusedError(f"the table has the properties {', '.join(on)}")
+        raise RefusedError(f"the table has the unsupported properties {', '.join(on)}")
     files = pa.table(target.get_add_actions(flatten=True))
     size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
     if size > limits.size or rows > limits.rows:
-        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task merges")
+        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task can merge")
 
 
 def is_mapped(table: DeltaTable) -> bool:
@@ -174,7 +174,7 @@ def retried(attempt: Callable[[], _Result]) -> _Result:
             if not is_conflict(error):
                 raise
             time.sleep(random.uniform(0, 0.02 * 2 ** min(number, 6)))
-    raise BatchRefusedError(f"other writers were faster {_ATTEMPTS} times")
+    raise BatchRefusedError(f"{_ATTEMPTS} commit conflicts with other writers")
 
 
 def is_conflict(error: Exception) -> bool:

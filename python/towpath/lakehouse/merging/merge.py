@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 KEY_ONLY = (
     "missing",
-    "the message has only the row's key (TiCDC's handle-key-only or claim-check), an update of the key has not all "
-    "columns, or the message has not all columns of the target's key: the rest is not in Kafka",
+    "the message lacks columns that are not in Kafka: it has only the row's key (TiCDC's handle-key-only or "
+    "claim-check), updates the key without all columns, or lacks columns of the target's key",
 )
 _UNKNOWN_ROW = (
     "missing",
-    "the message, or a newer one of its row, has only the changed columns (binlog_row_image is not FULL), and the "
-    "target lacks the row, or has the newer change",
+    "the message, or a newer one of the same row, has only the changed columns (binlog_row_image is not FULL), and "
+    "the target lacks the row, or already has the newer change",
 )
 
 
 _NULL_KEYS = (
-    "{target}: {count} changes have NULL in the key ({keys}). In MySQL the NULLs of two rows are different, so these "
-    "columns are not a key: name other ones with keys"
+    "{target}: {count} changes have NULL in the key ({keys}). NULLs are distinct in MySQL, so these columns do not "
+    "identify a row: set keys to other columns"
 )
 
 
@@ -124,10 +124,10 @@ class Applier:
         columns = batch.frame.select(f"{COLUMNS}.*").columns
         missing = [name for name in batch.keys if name.lower() not in map(str.lower, columns)]
         if missing:
-            raise ValueError(f"{self._target}: the key's columns {missing} are not among the columns {columns}")
+            raise ValueError(f"{self._target}: unknown key columns {missing}; expected columns of {columns}")
         deleted = self.writer.settings.soft_deletes
         if deleted is not None and deleted.lower() in map(str.lower, columns):
-            raise ValueError(f"{self._target}: soft_deletes: the table has a column {deleted} itself")
+            raise ValueError(f"{self._target}: soft_deletes: the table already has a column {deleted}")
 
     def _bounds(self, spark: SparkSession) -> Bounds | None:
         if self.writer.settings.soft_deletes:  # a deleted row may become live again

@@ -163,7 +163,7 @@ def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> d
     [kept] = Fold(table.keys).newest([batch])
     rejected = kept.filter(kept.column("rejected")).drop_columns(ADDED.names)
     if len(rejected) and not table.has_dead_letters:
-        raise BatchRefusedError("rows cannot be applied, and there is no table for dead letters")
+        raise BatchRefusedError("rows cannot be applied, and dead_letters is not set")
     newest = kept.filter(pc.invert(kept.column("rejected")))
     keys = key_values(newest, table.keys)
     _check_key(keys)
@@ -179,15 +179,15 @@ def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> d
 def _check(table: OwnedTable, changes: pa.RecordBatch) -> None:
     """Refuse changes that only Spark's merge can apply."""
     if pc.any(changes.column("partial")).as_py():
-        raise RefusedError("there are updates with only the changed columns (binlog_row_image is not FULL)")
+        raise RefusedError("updates have only the changed columns (binlog_row_image is not FULL)")
     # Other rows lack columns that were added after them, perhaps with a value.
     is_older = pc.not_equal(changes.column("op"), DELETE) if table.after else pc.equal(changes.column("op"), "update")
     lacks = pc.greater(pc.list_value_length(changes.column("missing")), 0).fill_null(False)
     if pc.any(pc.and_(lacks, is_older)).as_py():
-        raise BatchRefusedError("there are rows of before a column was added")
+        raise BatchRefusedError("rows predate ADD COLUMN")
     statements = pa.array([dict(one) for one in table.after], ORDER)
     if len(statements) and not _are_after(order_values(changes), statements):
-        raise BatchRefusedError("there may be changes from before a statement")
+        raise BatchRefusedError("changes may predate a statement")
 
 
 def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
@@ -197,9 +197,9 @@ def _are_after(orders: pa.StructArray, statements: pa.StructArray) -> bool:
 
 def _check_key(keys: pa.StructArray) -> None:
     if any(array.null_count for array in keys.flatten()):
-        raise RefusedError("a column of the key is null")
+        raise RefusedError("a key column is null")
     if any(pa.types.is_floating(one.type) for one in keys.type):
-        raise RefusedError("a column of the key is a float: for delta-rs -0.0 is not 0.0")
+        raise RefusedError("a key column is a float, and delta-rs distinguishes -0.0 from 0.0")
 
 
 def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> dict[str, Any]:
@@ -305,5 +305,5 @@ def _last_place(changes: pa.RecordBatch) -> str | None:
 
 def _stream(changes: pa.RecordBatch) -> bytes:
     if changes.nbytes > _MOST_REJECTED:
-        raise BatchRefusedError("there are more rows for dead_letters than a task returns")
+        raise BatchRefusedError("more dead letters than a task can return")
     return stream(changes)

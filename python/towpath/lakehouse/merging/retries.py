@@ -49,7 +49,7 @@ def with_retries(
             if not is_transient(error):
                 raise
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt) * random.uniform(0.5, 1)
-            _log.info("attempt %d follows in %.1f s: %s", attempt + 1, pause, str(error).partition("\n")[0][:200])
+            _log.info("attempt %d starts in %.1f s: %s", attempt + 1, pause, str(error).partition("\n")[0][:200])
             time.sleep(pause)
     return action()
 

@@ -77,7 +77,7 @@ class StoredBounds:
         self._bounds = None
 
     def _give_up(self, error: Exception) -> None:
-        _log.info("%s: the bounds of its rows are not known: %s", self._target, printable(str(error)))
+        _log.info("%s: the bounds of its rows are unknown: %s", self._target, printable(str(error)))
         self._bounds = None
 
     def _are_known(self, spark: SparkSession, exist: tuple[bool, bool]) -> bool:

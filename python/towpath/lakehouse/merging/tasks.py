@@ -61,17 +61,17 @@ def why_not_there(location: str, merge: str, *, has_storage: bool) -> str | None
     """
     if location.startswith("/"):
         has_escape = re.search("%[0-9A-Fa-f]{2}", location)
-        return "delta-rs decodes the escape in the name of its folder" if has_escape else None
+        return "delta-rs decodes % escapes in folder names" if has_escape else None
     scheme = urlsplit(location).scheme
     if "%25" in location:  # delta-rs decodes the location twice and may find another folder
-        return "delta-rs does not read stores with % in the name of a folder"
+        return "delta-rs cannot read object stores with % in folder names"
     if scheme == "hdfs" and not (location.isascii() and "%" not in location):  # delta-rs never decodes it there
-        return "delta-rs does not read HDFS with blanks or other encoded characters in the name of a folder"
+        return "delta-rs cannot read HDFS with spaces or other encoded characters in folder names"
     if scheme in _SHARED:
-        return None if merge == TASK or has_storage else f"it is on {scheme}, and there are no storage_options"
+        return None if merge == TASK or has_storage else f"it is on {scheme}, and storage_options is not set"
     if scheme in _OWN:
         return None if merge == TASK else f"it is on {scheme}, and merge is not {TASK!r}"
-    return f"tasks do not write to {scheme or 'a place without a scheme'}"
+    return f"tasks cannot write to {scheme or 'a place without a scheme'}"
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _id(spark: SparkSession, target: str) -> str | None:
         log = getattr(jvm_of(spark), "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, target)
         return str(log.unsafeVolatileSnapshot().metadata().id())
     except Exception as error:  # some builds of Delta, such as on Databricks, lack these classes
-        _log.info("%s: its id is not known: %s", target, printable(str(error)))
+        _log.info("%s: its table id is unknown: %s", target, printable(str(error)))
         return None
 
 

@@ -91,9 +91,9 @@ def declared_key(table: str, declarations: Iterable[Declaration], stored: list[s
     if len(found) != 1:
         said = " and ".join(map(str, sorted(found.values()))) or "no primary key"
         given = f"keys={{{table!r}: [...]}}"
-        replaced = "if the key was replaced, rebuild the target from a snapshot (towpath.spark.rebuild); otherwise give"
-        cure = f"{replaced} one that all rows have: {given}" if found else f"give it: {given}"
-        raise ValueError(f"{table}: the messages say {said}; {cure}")
+        replaced = "if the key was replaced, rebuild the target from a snapshot (towpath.spark.rebuild); otherwise set"
+        cure = f"{replaced} one that all rows have: {given}" if found else f"set {given}"
+        raise ValueError(f"{table}: the messages declare {said}; {cure}")
     return list(*found.values())
 
 

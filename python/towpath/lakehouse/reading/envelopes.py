@@ -77,7 +77,7 @@ def read_envelopes(
     decoder = envelope_decoder(dialect, **options)
     missing = [name for name in MESSAGE if name not in (*messages.columns, "key", "timestamp")]
     if missing:
-        raise ValueError(f"the DataFrame lacks Kafka's columns {', '.join(missing)}")
+        raise ValueError(f"the DataFrame lacks the Kafka columns {', '.join(missing)}")
     kafka = struct_type(pa.schema(list(MESSAGE.items())))
     needed = messages.select(
         *(
@@ -187,7 +187,7 @@ def _errors(errors: pa.StructArray, future: pa.BooleanArray) -> pa.StructArray:
 
 
 _FUTURE = pa.scalar(
-    {"kind": "range", "message": "watermarkTs: more than a day after the time of its Kafka record"},
+    {"kind": "range", "message": "watermarkTs: more than a day later than the timestamp of its Kafka record"},
     pa.struct(list(ERROR.items())),
 )
 

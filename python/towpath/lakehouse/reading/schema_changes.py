@@ -15,8 +15,8 @@ from towpath.lakehouse.reading.schemas import table_name
 from towpath.lakehouse.statements import Action, CreateTable, DropTable, NotFollowed, TableName
 
 _PART = re.compile(r'"((?:[^"]|"")*)"')
-_ALTERED = "the table was altered, and the message does not say what became of the values of older rows"
-_UNREAD = "the statement is not one of MySQL, and the message does not list what it changes"
+_ALTERED = "the table was altered, and the message does not describe how older rows changed"
+_UNREAD = "the statement is not MySQL, and the message does not list its changes"
 
 
 @dataclass(frozen=True)

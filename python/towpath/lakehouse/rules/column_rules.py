@@ -58,7 +58,7 @@ class ColumnRules:
         """
         for name, rule in rules.items():
             if name not in _RULES:
-                raise ValueError(f"columns: {table}: {name!r} is not a rule; the rules are {', '.join(_RULES)}")
+                raise ValueError(f"columns: {table}: unknown rule {name!r}; expected one of {', '.join(_RULES)}")
             if isinstance(rule, str) or not isinstance(rule, Iterable):
                 raise ValueError(f"columns: {table}: {name}: expected a collection, not {rule!r}")
         mask = rules.get("mask", {})
@@ -102,8 +102,8 @@ class TableRules:
         """Reason why unexplained columns are left out, with the remedy; empty without any."""
         names = ", ".join(sorted(self.left_out))
         return names and (
-            f"no statement that was read added {names}, and no rule names it: it is left out; give it a rule in the "
-            "argument columns, such as the mask `value` if it may be read, and rebuild the target"
+            f"{names} is left out, since no statement added it and no rule names it; add a rule for it to the "
+            "argument columns, such as the mask `value` to keep it readable, and rebuild the target"
         )
 
     def keeps(self, name: str) -> bool:
@@ -152,9 +152,9 @@ class TableRules:
             new = [name for name, rule in unknown.items() if rule.names.isdisjoint(explained)]
             if new and lost:
                 raise ValueError(
-                    f"{table}: the messages declare {', '.join(new)}, of which nothing was read, and not "
-                    f"{', '.join(lost)}, excluded or masked: if it was renamed, give both names a rule in the argument "
-                    "columns; the mask `value` is for a column that may be read. Then apply the rows with "
+                    f"{table}: the messages declare {', '.join(new)}, which no statement added, and no longer declare "
+                    f"{', '.join(lost)}, excluded or masked: if it was renamed, add a rule for both names to the "
+                    "argument columns; the mask `value` keeps a column readable. Then apply the rows with "
                     "towpath.spark.reprocess"
                 )
             left_out.update(new)
@@ -212,7 +212,7 @@ class TableRules:
         """
         for name in keys:
             if self.masks([name]) or not self.keeps(name):
-                raise ValueError(f"columns: {table}: the column {name} of the primary key cannot be left out or masked")
+                raise ValueError(f"columns: {table}: the primary key column {name} cannot be excluded or masked")
 
     def in_target(self, action: Action, before: TableRules) -> Action | str | None:
         """Return an action's effect on the target under these rules. None means no effect; a text is a stale reason."""
@@ -220,7 +220,7 @@ class TableRules:
             if not before.keeps(action.old):
                 return None
             if not self.keeps(action.new) or before.mask(action.old) != self.mask(action.new):
-                return f"the column {action.old} is {action.new} now, for which the argument columns has another rule"
+                return f"the column {action.old} was renamed to {action.new}, which has another rule in columns"
             return action
         if not isinstance(action, AddColumn | ModifyColumn):
             return action
@@ -230,7 +230,7 @@ class TableRules:
         if not self.masks([name]):
             return action
         is_null = isinstance(action, ModifyColumn) or (initial is None and not action.column.unknown)
-        return None if is_null else f"the column {name} is masked, and old rows have a value that is in no message"
+        return None if is_null else f"the column {name} is masked, and no message has its value in older rows"
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:

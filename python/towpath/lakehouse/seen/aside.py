@@ -104,9 +104,7 @@ def write_dead_letters(
     )
     if aside is None:
         first = rows.orderBy(*PLACE, "row").select("reason").first()
-        raise ValueError(
-            f"{problem}, the first because of {first and first.reason!r}; name a table for them with dead_letters"
-        )
+        raise ValueError(f"{problem}; first reason: {first and first.reason!r}; set dead_letters to a table for them")
     aside.append(rows, _OF_DEAD_LETTERS)
 
 

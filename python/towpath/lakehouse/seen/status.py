@@ -23,7 +23,7 @@ GONE = (DROPPED, RENAMED)
 REBUILT = "it is being rebuilt"
 """Reason of a stale target during a rebuild."""
 
-REMOVED = "somebody removed the target: it has only the rows since then; rebuild it with rebuild"
+REMOVED = "another writer removed the target: it has only the rows since then; rebuild it with towpath.spark.rebuild"
 """Reason of a stale target that was created again."""
 
 _TIME = pa.timestamp("us", "UTC")
@@ -105,10 +105,7 @@ TableResult = TableStatus | Exception
 
 def unordered(rows: int) -> str:
     """Return why a target is stale if it keeps rows that a statement may have deleted."""
-    return (
-        f"{rows} rows may be older or newer than the statement that emptied the table: they are in other partitions, "
-        "at the same time"
-    )
+    return f"{rows} concurrent rows in other partitions may be older or newer than the statement that emptied the table"
 
 
 def by_table(found: Iterable[TableStatus]) -> list[TableStatus]:

@@ -250,7 +250,7 @@ def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
     """Order renames so that no new name is the old name of a later one."""
     left = {action.old.lower(): action for action in actions}
     if len(left) < len(actions):
-        raise NotReadError("a column gets two names")
+        raise NotReadError("a column is renamed twice")
     ordered: list[RenameColumn] = []
     while left:
         first = name = next(iter(left))
@@ -259,6 +259,6 @@ def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
             chain.append(left.pop(name))
             name = chain[-1].new.lower()
         if name == first and len(chain) > 1:
-            raise NotReadError("columns exchange their names")
+            raise NotReadError("columns swap names")
         ordered.extend(reversed(chain))
     return ordered

@@ -10,7 +10,7 @@ from towpath.lakehouse.statements.tokens import Cursor, Token, phrases
 from towpath.lakehouse.statements.values import given_value, implicit_value
 
 GENERATED = "the column is generated"
-NUMBERED = "AUTO_INCREMENT numbers the rows"
+NUMBERED = "AUTO_INCREMENT assigns the values"
 """Why the value of a generated column is unknown."""
 
 
@@ -83,7 +83,7 @@ class _Definition:
         elif cursor.accept("AUTO_INCREMENT"):
             self.unknown, self.nullable = NUMBERED, False
         elif cursor.accept("AUTO_RANDOM"):
-            self.unknown = "AUTO_RANDOM numbers the rows"
+            self.unknown = "AUTO_RANDOM assigns the values"
             cursor.skip_parentheses()
         elif cursor.accept_one("GENERATED ALWAYS AS", "AS"):
             self.unknown = GENERATED
@@ -109,7 +109,7 @@ class _Definition:
         if self.unknown:
             return None, self.unknown
         if self.default is None and self.type.name == "timestamp" and self.nullable is not True:
-            return None, "explicit_defaults_for_timestamp decides the value of a TIMESTAMP without NULL and DEFAULT"
+            return None, "the value of a TIMESTAMP without NULL and DEFAULT depends on explicit_defaults_for_timestamp"
         if self.default is None or self.default.raw.upper() == "NULL":
             return (None, None) if nullable else implicit_value(self.type)
         value = given_value(self.type, self.default, self.negative)
@@ -195,4 +195,4 @@ def _references(cursor: Cursor) -> None:
     cursor.skip_parentheses()
     cursor.accept_one("MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE")
     while cursor.accept_one("ON DELETE", "ON UPDATE"):
-        cursor.expect("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", called="what a foreign key does")
+        cursor.expect("RESTRICT", "CASCADE", "SET NULL", "SET DEFAULT", "NO ACTION", called="a foreign key action")

@@ -66,7 +66,7 @@ def read_statements(text: str, database: str | None = None, table: str | None = 
         ImportError: sqlglot is not installed. The text never causes an error.
     """
     if len(text) > MAX_LENGTH:
-        return [NotFollowed(f"the text is longer than {MAX_LENGTH} characters", others=_words(text, database))]
+        return [NotFollowed(f"the statement is longer than {MAX_LENGTH} characters", others=_words(text, database))]
     try:
         tokens = tokenize(text)
     except NotReadError as error:
@@ -78,7 +78,7 @@ def read_statements(text: str, database: str | None = None, table: str | None = 
     elsewhere = _actions(unconditional, Names(database, table))
     if _effects(elsewhere) == _effects(found):
         return found
-    reason = "a comment that only some servers execute changes what the statement does"
+    reason = "an executable comment changes the effect of the statement on some servers only"
     tables = dict.fromkeys(name for one in (*found, *elsewhere) for name in tables_of(one))
     others = dict.fromkeys(name for one in (*found, *elsewhere) if isinstance(one, NotFollowed) for name in one.others)
     return [NotFollowed(reason, tuple(tables), tuple(others))]
@@ -119,13 +119,13 @@ def _actions(tokens: Sequence[Token], names: Names) -> list[Action]:
 
 def _ambiguous(actions: Sequence[Action], names: Names) -> list[Action]:
     reasons = [one.reason for one in actions if isinstance(one, NotFollowed)]
-    reason = "; ".join(reasons) or "the session's database is not known, and a table is named without a database"
+    reason = "; ".join(reasons) or "a table name has no database, and the session's database is unknown"
     return [NotFollowed(reason, tuple(names.tables), names.of_any_database)]
 
 
 def _statement(cursor: Cursor, names: Names) -> list[Action]:
     if cursor.accept_one("SET STATEMENT", "BEGIN NOT"):
-        raise NotReadError("MariaDB's SET STATEMENT and BEGIN NOT ATOMIC have other statements in them")
+        raise NotReadError("MariaDB's SET STATEMENT and BEGIN NOT ATOMIC contain other statements")
     if cursor.accept_one(*_HARMLESS):
         return []
     verb = cursor.accept_one(*_READERS, *_ROWS)
@@ -133,8 +133,8 @@ def _statement(cursor: Cursor, names: Names) -> list[Action]:
         return _READERS[verb](cursor, names)
     if verb:
         tables = _changed_tables(verb, cursor, names)
-        return [NotFollowed(f"{verb} changes rows by a statement", tables, () if tables else names.others(cursor.all))]
-    raise cursor.unexpected("a statement of MySQL")
+        return [NotFollowed(f"{verb} changes rows by statement", tables, () if tables else names.others(cursor.all))]
+    raise cursor.unexpected("a MySQL statement")
 
 
 def _alter(cursor: Cursor, names: Names) -> list[Action]:
@@ -144,7 +144,7 @@ def _alter(cursor: Cursor, names: Names) -> list[Action]:
     if cursor.accept("TABLE"):
         return read_alter_table(cursor, names)
     _definer(cursor)
-    cursor.expect("DATABASE", "SCHEMA", *_OBJECTS, called="what is altered")
+    cursor.expect("DATABASE", "SCHEMA", *_OBJECTS, called="an object to alter")
     return []
 
 
@@ -158,7 +158,7 @@ def _create(cursor: Cursor, names: Names) -> list[Action]:
     _definer(cursor)
     cursor.accept_one("ONLINE", "OFFLINE")
     cursor.accept_one("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
-    cursor.expect("INDEX", *_OBJECTS, called="what is created")
+    cursor.expect("INDEX", *_OBJECTS, called="an object to create")
     return []
 
 
@@ -185,7 +185,7 @@ def _is_body(cursor: Cursor) -> bool:
 
 
 def _drop(cursor: Cursor, names: Names) -> list[Action]:
-    kind = cursor.expect("TABLES", "TABLE", "DATABASE", "SCHEMA", *_INDEX, *_OBJECTS, called="what is dropped")
+    kind = cursor.expect("TABLES", "TABLE", "DATABASE", "SCHEMA", *_INDEX, *_OBJECTS, called="an object to drop")
     cursor.accept("IF EXISTS")
     if kind in ("TABLES", "TABLE"):
         tables = _list(cursor, names)

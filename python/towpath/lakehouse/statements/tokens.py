@@ -71,7 +71,7 @@ def _tokens(text: str) -> list[Token]:
     try:
         found = tokenizer.tokenize(text)
     except TokenError as error:
-        raise NotReadError("a quote or a comment is not closed, or a literal is not one of MySQL") from error
+        raise NotReadError("an unclosed quote or comment, or a literal that MySQL does not have") from error
     end = 0
     for token in found:
         _check_gap(text[end : token.start])
@@ -110,7 +110,7 @@ def _check_gap(gap: str) -> None:
     while rest:
         comment = _COMMENT.match(rest)
         if comment is None:
-            raise NotReadError(f"unexpected text between two words: {rest[:20]!r}")
+            raise NotReadError(f"unexpected text between two tokens: {rest[:20]!r}")
         rest = rest[comment.end() :].lstrip(_BLANKS)
 
 
@@ -125,7 +125,7 @@ def _executed(tokens: list[Token]) -> Iterator[Token]:
             continue
         end = next((i for i in range(at, len(tokens)) if tokens[i].kind == "comment"), None)
         if end is None or token.text == _COMMENT_END or tokens[end].text != _COMMENT_END:
-            raise NotReadError("an executable comment that does not begin or end")
+            raise NotReadError("an unbalanced executable comment")
         yield from _content(token.raw.upper(), tokens[at:end])
         at = end + 1
 

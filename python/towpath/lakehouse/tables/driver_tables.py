@@ -108,14 +108,14 @@ class DriverTable:
 
         table = in_tasks.open(self._spark, self._target)
         if is_mapped(table):
-            raise RefusedError("delta-rs adds no columns to tables with column mapping")
+            raise RefusedError("delta-rs cannot add columns to tables with column mapping")
         table.alter.add_columns([Field.from_json(one.json()) for one in columns], commit_properties=next_version())
         return True
 
     def _learn(self, in_tasks: TaskMerges, table: DeltaTable) -> None:
         """Learn the id of a table in a local folder, unless Spark looks for the table elsewhere."""
         if not may_exist(self._spark, f"{self._target}/_delta_log/{table.version():020}.json"):
-            raise RefusedError("delta-rs opens another table than Spark, or the file of its last version was removed")
+            raise RefusedError("delta-rs and Spark opened different tables, or the last version's file was removed")
         if in_tasks.location(self._spark, self._target).startswith("/"):
             in_tasks.ids[self._target] = str(table.metadata().id)
 

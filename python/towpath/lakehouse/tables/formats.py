@@ -117,7 +117,7 @@ class _Iceberg(Format):
 
     def clustering(self, columns: Sequence[str]) -> Sql:
         if columns:
-            raise ValueError("cluster_by: Iceberg has no clustering; create the table with partitions before")
+            raise ValueError("cluster_by: Iceberg has no clustering; create the table with partitions first")
         return Sql("")
 
     def layout(self, spark: SparkSession, target: str) -> Sql:

@@ -50,7 +50,7 @@ def check_url(spark: SparkSession, name: str, url: str) -> None:
     dialects = getattr(jvm_of(spark), "org.apache.spark.sql.jdbc.JdbcDialects")
     if url.lower().startswith("jdbc:mariadb:") and "`" not in dialects.get(url).quoteIdentifier("a"):
         raise ValueError(
-            f"{name}: Spark reads the names of columns as their values from jdbc:mariadb:. Use "
+            f"{name}: Spark reads column names instead of values from jdbc:mariadb:. Use "
             'jdbc:mysql://HOST/?permitMysqlScheme with the option driver="org.mariadb.jdbc.Driver"'
         )
 

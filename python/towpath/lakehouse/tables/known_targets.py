@@ -77,8 +77,8 @@ class KnownTargets:
         found = {self._targets(table.database, table.name, one) for one in table.topics}
         if len(found) > 1:
             raise ValueError(
-                f"target: {table.full_name} is in the topics {', '.join(sorted(table.topics))}, which have targets of "
-                "their own; read each topic with a query of its own"
+                f"target: {table.full_name} is in the topics {', '.join(sorted(table.topics))}, which have different "
+                "targets; read each topic with its own query"
             )
         return found.pop()
 
@@ -261,7 +261,7 @@ class KnownTargets:
         source = None if former is None else self.of_names(*former)
         if former is None or source in (None, self.of_names(*name)) or not exists(spark, source):
             return None
-        return f"renamed from {'.'.join(former)}, whose target has the rows of another table now"
+        return f"renamed from {'.'.join(former)}, whose target now has the rows of another table"
 
     def _was_there(self, spark: SparkSession, target: str) -> bool:
         """Return whether a target existed: through this or an earlier process, a snapshot, RENAME TABLE or `reprocess`.

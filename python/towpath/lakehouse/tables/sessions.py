@@ -60,7 +60,7 @@ def unfitting_jar(spark: str, error: BaseException) -> UnfittingJarError | None:
         name = missing[1]
         return UnfittingJarError(f"the session has no {name.capitalize()}: {_cure(spark, name)}")
     if linkage := _LINKAGE.search(text):
-        what = f"a jar of Delta or Iceberg in the session was made for another Spark than {spark}"
+        what = f"a Delta or Iceberg jar in the session was built for a Spark other than {spark}"
         return UnfittingJarError(f"{what}: {_cure(spark, 'delta', 'iceberg')} ({linkage[1][:_MOST_TEXT]})")
     return None
 
@@ -70,7 +70,7 @@ def _cure(spark: str, *names: str) -> str:
     jars = [tested.jars[name] for name in names if name in tested.jars] if tested else []
     if jars:
         return f"set spark.jars.packages to {','.join(jars)} before the session is created"
-    return f'none is tested with Spark {spark}; pip install "towpath[lakehouse]" installs a Spark that has one'
+    return f'no version is tested with Spark {spark}; pip install "towpath[lakehouse]" installs a Spark that has one'
 
 
 def iceberg_table(spark: SparkSession, target: str) -> Any:

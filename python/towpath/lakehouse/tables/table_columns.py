@@ -93,7 +93,7 @@ class TableColumns:
         name, given, stored = self._table.full_name, self._given(self._options.keys), self._stored_key
         if stored == []:
             raise ValueError(
-                f"{name}: the target has each change as a row, since the table had no key: name another one"
+                f"{name}: the target has each change as a row, since the table had no key: set another target"
             )
         if given:  # tombstones keep the stored order of columns
             return stored if stored and _lower(stored) == _lower(given) else list(given)
@@ -260,8 +260,8 @@ class TableColumns:
     def _undeclared(self) -> StructType:
         if self._stored is None or self.existing is None or self.rules.masks(self.existing.names):
             raise ValueError(
-                f"{self._table.full_name}: the messages do not declare its columns' types; "
-                f"give them: schemas={{{self._table.full_name!r}: 'id bigint, ...'}}"
+                f"{self._table.full_name}: the messages do not declare the types of its columns; "
+                f"set schemas={{{self._table.full_name!r}: 'id bigint, ...'}}"
             )
         return self._stored
 

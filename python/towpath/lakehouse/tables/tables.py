@@ -155,7 +155,7 @@ def create_or_evolve(
     if of_source and not settings.evolve:
         listed = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in of_source)
         raise ValueError(
-            f"{target}: the messages need the columns {listed}, and evolve=False forbids to change the table"
+            f"{target}: the messages need the columns {listed}, but evolve=False prevents changing the table"
         )
     if not changed and (not added or in_driver.add(added)):
         return
@@ -323,7 +323,7 @@ def _widened(target: str, old: StructField | None, wanted: StructField) -> Struc
 def _unstorable(target: str, old: StructField, wanted: StructField) -> ValueError:
     return ValueError(
         f"{target}: column {wanted.name} is {old.dataType.simpleString()} in the table and "
-        f"{wanted.dataType.simpleString()} in the messages; no type that the table can be widened to holds both. "
+        f"{wanted.dataType.simpleString()} in the messages; the table cannot be widened to a type that holds both. "
         f"Give the column's type with a schema, or rename the table's column"
     )
 

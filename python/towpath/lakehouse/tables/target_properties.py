@@ -81,7 +81,7 @@ def table_properties(spark: SparkSession, target: str) -> dict[str, str]:
     if hidden(found) and format_of(spark, target) is DELTA:  # by settings of the session
         found |= delta_detail(spark, target)["properties"]
     if names := hidden(found):
-        raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath has to read")
+        raise ValueError(f"{target}: spark.redaction.regex hides the properties {names}, which towpath must read")
     return read(found)
 
 

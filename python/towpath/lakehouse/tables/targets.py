@@ -127,11 +127,11 @@ class Targets:
     def _check_place(self, target: str, name: str) -> None:
         parts = re.split("/+", target) if is_path(target) else catalog_parts(target)
         if not _RESERVED.isdisjoint(part.lower() for part in parts):
-            raise ValueError(f"target: {name} would be at {target}, a folder that belongs to a table")
+            raise ValueError(f"target: {name} would be at {target}, a reserved folder of a table")
         key = _comparable(target)
         for own in self._own:
             if key == own or key.startswith(own + "/") or own.startswith(key + "/"):
-                raise ValueError(f"target: {name} would be at {target}, which replicate uses itself: {own}")
+                raise ValueError(f"target: {name} would be at {target}, which overlaps {own}, used by replicate itself")
 
     def _check_source(self, target: str, database: str, table: str, topic: str) -> None:
         key, name = _comparable(target), source_name(database, table)
@@ -201,7 +201,7 @@ def _finder(target: Target) -> _Finder:
         absolute(target)  # check first, before an error shows a password
         find = _template(target, _PLACEHOLDERS)
         if "{table}" not in target and "{topic}" not in target:
-            raise ValueError(f"target: {target!r} has no {{table}} in it, so that all tables would be one")
+            raise ValueError(f"target: {target!r} has no {{table}}, so all tables would share one target")
         return lambda database, table, topic: find(_names(database, table, topic))
     if isinstance(target, Mapping):
         return _lookup(target)
@@ -220,7 +220,7 @@ def _template(template: str, known: Iterable[str]) -> _Template:
     """Return the function of a template with these placeholders."""
     unknown = [placeholder for placeholder in _PLACEHOLDER.findall(template) if placeholder not in known]
     if unknown:
-        raise ValueError(f"target: {template!r} has {unknown[0]}; known are {', '.join(known)}")
+        raise ValueError(f"target: unknown {unknown[0]} in {template!r}; expected one of {', '.join(known)}")
     return _path_template(template) if "/" in template else _catalog_template(template)
 
 
@@ -257,7 +257,7 @@ def _separates(template: str) -> bool:
 
 def _catalog_template(template: str) -> _Template:
     if not _CATALOG_NAME.fullmatch(template):
-        raise ValueError(f"target: {template!r} is not a path, since it has no slash, and not the name of a table")
+        raise ValueError(f"target: {template!r} is neither a path, which has a slash, nor the name of a table")
     parts = catalog_parts(template)
 
     def find(names: Mapping[str, str]) -> str:
@@ -303,7 +303,7 @@ def _lookup(targets: Mapping[Any, str]) -> _Finder:
         first = sources.setdefault(name, (database, table))
         if first != (database, table):
             raise ValueError(
-                f"target: {name!r} is {first} and {(database, table)}; use such tuples as keys of the mapping"
+                f"target: {name!r} is ambiguous: {first} or {(database, table)}; use such tuples as keys of the mapping"
             )
         return _given(targets[name])
 
@@ -337,7 +337,7 @@ def absolute(target: str) -> str:
         return target
     if _PASSWORD.match(target):
         raise ValueError(
-            "a path with a password, which plans, logs and tables show: give it to the file system in a setting, such "
+            "the path has a password, which would appear in plans, logs and tables: pass it in a setting, such "
             "as spark.hadoop.fs.s3a.secret.key"
         )
     path = target.rstrip("/")
