@@ -66,7 +66,7 @@ lint-python: develop
 	$(IN_VENV) ruff check .
 	$(IN_VENV) mypy
 	$(IN_VENV) mypy.stubtest --mypy-config-file pyproject.toml towpath._towpath
-	@if cargo deny --version >/dev/null 2>&1; then $(MAKE) deny; else echo "cargo-deny is not installed: licences were not checked. 'make deny' installs it."; fi
+	@if cargo deny --version >/dev/null 2>&1; then $(MAKE) deny; else echo "cargo-deny is not installed, so licences were not checked; 'make deny' installs it."; fi
 
 deny: ## Licences, duplicate crates and sources of the dependencies; installs cargo-deny once, which takes minutes
 	@cargo deny --version >/dev/null 2>&1 || cargo install --locked --version 0.20.2 cargo-deny
@@ -125,11 +125,11 @@ clean: ## Remove everything that was built
 	rm -rf benches/.cache benches/peers/jvm/target target dist .venv .venv-* demo-output .mypy_cache .ruff_cache .pytest_cache
 
 need-java:
-	@$(JAVA) -version 2>&1 | grep -qE 'version "(17|21)[."]' || { echo "missing: a JDK 17 or 21. Spark 4.0 and Kafka run on it; '$(JAVA)' is none. Set JAVA_HOME to one." >&2; exit 1; }
+	@$(JAVA) -version 2>&1 | grep -qE 'version "(17|21)[."]' || { echo "missing: a JDK 17 or 21, which Spark 4.0 and Kafka need; '$(JAVA)' is not one. Set JAVA_HOME to one." >&2; exit 1; }
 
 # The folder is recreated, so that no jar of an older version remains.
 target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
-	@command -v mvn >/dev/null || { echo "missing: Maven. tests/lakehouse needs a Kafka broker and jars of Spark, which 'mvn' fetches." >&2; exit 1; }
+	@command -v mvn >/dev/null || { echo "missing: Maven, which fetches the Kafka broker and the Spark jars for tests/lakehouse." >&2; exit 1; }
 	rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
 	touch $@
