@@ -266,4 +266,4 @@ def test_a_removed_target_is_noticed_by_the_next_batch(lake, source):
     apply(lake.frame(source.change("INSERT", row | {"id": "2"})), 1)
     [found] = of_delta(status)
     assert (lake.names(), found["state"]) == ({2: "x"}, "stale")
-    assert "another writer removed the target" in found["reason"]
+    assert "the target was removed" in found["reason"]

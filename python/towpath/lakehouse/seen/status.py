@@ -23,7 +23,7 @@ GONE = (DROPPED, RENAMED)
 REBUILT = "it is being rebuilt"
 """Reason of a stale target during a rebuild."""
 
-REMOVED = "another writer removed the target: it has only the rows since then; rebuild it with towpath.spark.rebuild"
+REMOVED = "the target was removed: it has only the rows since then; rebuild it with towpath.spark.rebuild"
 """Reason of a stale target that was created again."""
 
 _TIME = pa.timestamp("us", "UTC")
