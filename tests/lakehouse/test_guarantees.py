@@ -121,7 +121,7 @@ def test_a_quarantined_table_is_reprocessed(topic, spark):
     assert states["zero"]["dead_letters"] == 2
     assert len(topic.read("dead")) == 1
     assert len(topic.read("dead_quarantine")) == 4
-    with pytest.raises(ValueError, match=r"column code is int|say \('id',\) and \('id', 'code'\)"):
+    with pytest.raises(ValueError, match=r"column code is int|declare \('id',\) and \('id', 'code'\)"):
         topic.replicate(*poison, zero_date="error", on_table_error="fail")
     # The causes are removed.
     for change in ("SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "RENAME COLUMN code TO number"):

@@ -128,4 +128,4 @@ def test_a_conflict_with_another_writer_is_repeated(topic, caplog):
         for done in [pool.submit(execute, topic.spark, statement) for _ in range(8)]:
             done.result()
     assert topic.rows("a") == [{"id": 1, "n": 8}]
-    assert "attempt 2 follows" in caplog.text
+    assert "attempt 2 starts" in caplog.text

@@ -297,7 +297,9 @@ MISTAKES = {
         ({"target": "lake.{database}.{table}"}, "unknown catalog lake"),
         ({"target": "hdfs://no.such:1/{database}/{table}"}, "UnknownHostException: no.such$"),
     ],
-    "status": [({"dead_letters": "/tmp/own/y", "status": "/tmp/own/y/"}, "/tmp/own/y/ is dead_letters too")],
+    "status": [
+        ({"dead_letters": "/tmp/own/y", "status": "/tmp/own/y/"}, "/tmp/own/y/ is already the path of dead_letters")
+    ],
     "snapshot of a.b": [
         (snapshots(options={"url": "mysql://u:pass@h"}), "^url: expected a JDBC URL"),
         (snapshots(options={"url": "jdbc:x:y"}), "driver to"),

@@ -75,7 +75,7 @@ def test_missing_information_is_an_error_that_names_the_argument(topic, tmp_path
         topic.replicate({"partition": 0, "offset": 0, "value": b"["})
     with pytest.raises(ValueError, match="layout: not allowed, since replicate sets it"):
         topic.replicate(keyless, layout="change")
-    with pytest.raises(ValueError, match=r"no \{table\} in it"):
+    with pytest.raises(ValueError, match=r"has no \{table\}"):
         towpath.spark.replicate(topic.frame(keyless), "lake.orders")
     others = canal(1, "INSERT", "b", {"id": "1"}, None)  # not in the mapping
     topic.replicate(keyless, others, schemas={"shop.a": "id bigint"}, keys={"shop.a": ["id"]})
