@@ -5,9 +5,18 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kafka_broker import KafkaBroker
+from lake_session import lake_jars
 from towpath.lakehouse.reading import blocks
+
+
+@pytest.fixture(scope="session")
+def spark(spark: SparkSession) -> SparkSession:
+    """The session of all tests; an error that names `make jars` if it has no formats."""
+    lake_jars()
+    return spark
 
 
 @pytest.fixture(scope="session")
