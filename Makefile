@@ -46,7 +46,7 @@ test-rust:
 archive: develop jars
 	$(MAKE) target/classes.jsa
 
-# Two processes take whole files from one queue, the longest first, and each has one JVM.
+# Two processes take whole files from one queue, and each has one JVM. The files of tests/lakehouse take longest, so they are first.
 test-python: target/classes.jsa
 	$(IN_VENV) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/lakehouse tests/spark tests/python
 

@@ -2,28 +2,16 @@
 
 from pathlib import Path
 
-DIALECTS = (
-    "canal-json",
-    "canal-protobuf",
-    "cloudcanal-json",
-    "dataworks-json",
-    "debezium-avro",
-    "debezium-json",
-    "dms-json",
-    "dts-avro",
-    "maxwell-json",
-    "postgresql",
-    "river-json",
-    "ticdc-avro",
-    "ticdc-open",
-    "ticdc-simple",
-)
+DOCS = Path(__file__).parents[1]
 
 REDIRECTS = {
-    **{name: f"dialects/{name}" for name in DIALECTS},
+    **{
+        page.stem: f"{folder}/{page.stem}"
+        for folder in ("dialects", "platforms")
+        for page in (DOCS / folder).glob("*.md")
+    },
     **{name: f"lakehouse/{name}" for name in ("job", "scale")},
     **{f"from-{name}": f"migrating/{name}" for name in ("debezium-smts", "flink-cdc", "from-json", "paimon")},
-    **{name: f"platforms/{name}" for name in ("cluster", "databricks", "emr", "glue", "kubernetes", "yarn")},
     **{name: f"spark/{name}" for name in ("auto-cdc", "kafka", "source", "tuning")},
 }
 """Old and new path of each page that was moved."""

@@ -1,6 +1,7 @@
 """Whole topics into Delta tables: one target per table, dead letters, TiCDC's commit times and watermarks."""
 
 from datetime import datetime
+from functools import partial
 
 import pytest
 
@@ -142,13 +143,15 @@ def test_a_real_capture_as_a_batch_is_the_sources_tables(spark, tmp_path):
         assert sorted(found, key=lambda one: one[key]) == sorted(rows, key=lambda one: one[key])
 
 
-def test_small_tables_take_few_tasks_and_no_broadcasts(spark, tmp_path):
+def test_small_tables_take_few_tasks_and_no_broadcasts(spark, tmp_path, request):
     """Delta reads the list of a table's files in 50 tasks by default, after each commit.
 
     A hashed relation takes a page of memory, until the JVM collects garbage: those of hundreds of tables fill it.
     """
-    topic, context, tables = Topic(spark.newSession(), tmp_path), spark.sparkContext, "abc"
-    topic.spark.conf.unset("spark.databricks.delta.snapshotPartitions")
+    topic, context, tables = Topic(spark, tmp_path), spark.sparkContext, "abc"
+    partitions = "spark.databricks.delta.snapshotPartitions"
+    request.addfinalizer(partial(spark.conf.set, partitions, spark.conf.get(partitions)))
+    spark.conf.unset(partitions)
     memory = spark._jvm.org.apache.spark.SparkEnv.get().memoryManager()
 
     def replicate(kind, second):

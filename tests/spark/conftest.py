@@ -9,8 +9,6 @@ from towpath.lakehouse.merging.jobs import session_settings
 
 @pytest.fixture(scope="module", autouse=True)
 def small_batches(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The setting of the session, which is the active one again: tests of other folders may have made another."""
-    spark = request.getfixturevalue("spark")
-    spark.createDataFrame([], "id int")
-    with session_settings(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}):
+    """The setting of the session."""
+    with session_settings(request.getfixturevalue("spark"), {"spark.sql.execution.arrow.maxRecordsPerBatch": "100"}):
         yield
