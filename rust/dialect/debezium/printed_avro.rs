@@ -42,15 +42,16 @@ pub(super) fn find(envelope: &Cursor<'_>) -> Option<Fault> {
             members::find(name).is_some() || members::added(name).is_some()
         })
     };
-    let source = || {
-        let source = member(envelope, |name, first| {
-            name == "source" && first == Some(b'{')
+    let inner = |record: &str| {
+        let object = member(envelope, |name, first| {
+            name == record && first == Some(b'{')
         })?;
-        printed_member(&source, |_| true).map(|fault| fault.within("source"))
+        printed_member(&object, |_| true).map(|fault| fault.within(record))
     };
     printed_member(envelope, is_image)
         .or_else(outer)
-        .or_else(source)
+        .or_else(|| inner("source"))
+        .or_else(|| inner("transaction"))
 }
 
 fn is_image(name: &str) -> bool {
