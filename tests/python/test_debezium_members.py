@@ -1,7 +1,8 @@
 """Each scalar member of Debezium's envelope, in every form in which Debezium writes it.
 
-The members are those of the page "Debezium connector for MySQL", the forms those of the pages "New Record State
-Extraction" and "Exporting CloudEvents". Each form gives the same columns.
+The members are those of the page "Debezium connector for MySQL", `schema` of other connectors and `commit_ts` of TiCDC.
+The forms are those of the pages "New Record State Extraction" and "Exporting CloudEvents". Each form gives the same
+columns.
 """
 
 import json
@@ -34,6 +35,7 @@ MEMBERS = [
     ("source.ts_ns", (MICROS - 5) * 1000 + 789, {"event_time": at(MICROS - 5)}),
     ("source.snapshot", "false", {}),
     ("source.db", "shop", {"database": "shop"}),
+    ("source.schema", "sales", {"schema": "sales"}),
     ("source.table", "orders", {"table": "orders"}),
     ("source.server_id", 223344, {"source.server_id": 223344}),
     ("source.gtid", "3e11fa47:23", {"source.gtid": "3e11fa47:23"}),
@@ -43,6 +45,7 @@ MEMBERS = [
     ("source.thread", 7, {}),
     ("source.query", "UPDATE t SET n = 1", {}),
     ("source.sequence", "[1]", {}),
+    ("source.commit_ts", 447984099186180098, {"source.commit_ts": 447984099186180098}),
     ("transaction.id", "file=binlog.000007,pos=4", {"source.transaction_id": "file=binlog.000007,pos=4"}),
     ("transaction.total_order", 1, {}),
     ("transaction.data_collection_order", 1, {}),
@@ -172,3 +175,18 @@ def test_random_members_give_the_same_columns_in_each_form():
         members = {path: ALL[path] for path in ALL if path in {*paths, "op"}}
         for form in [*JSON_FORMS, *AVRO_FORMS]:
             check(form, members)
+
+
+def union(value):
+    """The value as console consumers print it, if its schema is a union."""
+    return {"long" if isinstance(value, int) else "string": value}
+
+
+@pytest.mark.parametrize("form", ["envelope", "sorted", "escaped", "flat", "flat, without records"])
+def test_a_printed_member_is_refused_in_each_form(form):
+    """A member without a column is skipped in an envelope."""
+    for path, value in ALL.items():
+        if EXPECTED[path] or "flat" in form:
+            row = decode(form, {"op": "u", "source.table": "orders", path: union(value)})[0]
+            assert (row["op"], row["error"]["kind"]) == ("error", "envelope"), path
+            assert "read the topic itself with dialect debezium-avro" in row["error"]["message"]

@@ -1,15 +1,19 @@
-//! Scalar members of Debezium's envelope, and the fields that they set: one table for envelopes, flattened rows,
-//! CloudEvents and Avro.
+//! Members of Debezium's envelope, and the fields that they set: one table for envelopes, flattened rows, CloudEvents
+//! and Avro.
 
 use std::borrow::Cow;
 
 use bumpalo::Bump;
+use serde::Deserialize;
 
 use super::debezium_message::Message;
+use super::{ImageMember, Payload, SchemaPart, TransactionPart};
+use crate::dialect::json_members::Names;
 use crate::dialect::spec::{FlatMember, Placeholder};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Envelope, Source};
 use crate::value::Value;
+use crate::wire::json_de::{CowStr, RawNested};
 
 /// A scalar member.
 #[derive(Debug)]
@@ -82,54 +86,151 @@ macro_rules! source_number {
     };
 }
 
-/// The order determines the search by a name without its record: `__ts_ms` is the envelope's time, `__db` is the name
-/// in `source`.
-static MEMBERS: [Member; 32] = [
-    movable("op", Sets::Operation),
-    movable("deleted", Sets::Deleted),
-    movable("ts_ms", SourceNumber(produced::<MILLIS>)),
-    movable("ts_us", SourceNumber(produced::<MICROS>)),
-    movable("ts_ns", SourceNumber(produced::<NANOS>)),
-    movable("source.version", text!(version)),
-    movable("source.connector", text!(connector)),
-    movable("source.name", Nothing),
-    movable("source.ts_ms", SourceNumber(happened::<MILLIS>)),
-    movable("source.ts_us", SourceNumber(happened::<MICROS>)),
-    movable("source.ts_ns", SourceNumber(happened::<NANOS>)),
-    movable("source.snapshot", Nothing),
-    movable("source.db", text!(database)),
-    movable("source.schema", text!(schema)),
-    movable("source.table", text!(table)),
-    movable(
-        "source.server_id",
-        Number(|envelope, id| envelope.server_id = Some(id)),
-    ),
-    movable("source.gtid", source_text!(gtid)),
-    movable("source.file", source_text!(file)),
-    movable("source.pos", source_number!(position)),
-    movable("source.row", Nothing),
-    movable("source.thread", Nothing),
-    movable("source.query", Nothing),
-    movable("source.sequence", Nothing),
-    // Only TiCDC writes it.
-    movable("source.commit_ts", source_number!(commit_ts)),
-    movable("transaction.id", source_text!(transaction_id)),
-    movable("transaction.total_order", Nothing),
-    movable("transaction.data_collection_order", Nothing),
-    // Members of a message about a transaction.
-    fixed("id", SourceText(transaction)),
-    fixed("status", Sets::Status),
-    // Members of a schema change.
-    fixed(
-        "databaseName",
-        Text(|envelope, name| _ = envelope.database.get_or_insert(name)),
-    ),
-    fixed(
-        "schemaName",
-        Text(|envelope, name| _ = envelope.schema.get_or_insert(name)),
-    ),
-    fixed("ddl", text!(sql)),
-];
+/// Declares the scalar members of an envelope: their lines of [`MEMBERS`], and the structs that read them from JSON. The
+/// `others` of such a struct have a value of their own. The `unread` members set nothing.
+macro_rules! members {
+    ($(
+        $(#[$of:meta])*
+        $record:ident $path:literal {
+            $($(#[$doc:meta])* $name:ident: $type:ty = $make:ident($sets:expr),)*
+        }
+        others { $($others:tt)* }
+        unread [$($unread:ident)*]
+    )*) => {
+        $(
+            $(#[$of])*
+            #[derive(Deserialize)]
+            #[serde(bound(deserialize = "'de: 'a"))]
+            pub(super) struct $record<'a> {
+                $($(#[$doc])* pub $name: Option<$type>,)*
+                $($others)*
+            }
+
+            impl<'a> $record<'a> {
+                /// Sets the fields of its scalar members. Returns whether it has one.
+                #[inline]
+                pub fn fill(self, message: &mut Message<'a>, arena: &'a Bump) -> bool {
+                    let mut has_any = false;
+                    $(if let Some(scalar) = self.$name {
+                        const SETS: Sets = $sets;
+                        scalar.set(SETS, message, arena);
+                        has_any = true;
+                    })*
+                    has_any
+                }
+            }
+        )*
+
+        /// The order determines the search by a name without its record: `__ts_ms` is the envelope's time, `__db` is
+        /// the name in `source`.
+        static MEMBERS: &[Member] = &[movable("deleted", Sets::Deleted), $(
+            $($make(concat!($path, stringify!($name)), $sets),)*
+            $(movable(concat!($path, stringify!($unread)), Nothing),)*
+        )*];
+    };
+}
+
+members! {
+    /// The payload, or the wrapper around it.
+    #[expect(non_snake_case, reason = "as Debezium spells them")]
+    Members "" {
+        /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
+        op: CowStr<'a> = movable(Sets::Operation),
+        /// Time when the message was made: milliseconds.
+        ts_ms: i64 = movable(SourceNumber(produced::<MILLIS>)),
+        ts_us: i64 = movable(SourceNumber(produced::<MICROS>)),
+        ts_ns: i64 = movable(SourceNumber(produced::<NANOS>)),
+        /// Id of a transaction.
+        id: CowStr<'a> = fixed(SourceText(transaction)),
+        /// `BEGIN` or `END` of a transaction.
+        status: CowStr<'a> = fixed(Sets::Status),
+        /// Members of a schema change.
+        databaseName: CowStr<'a> =
+            fixed(Text(|envelope, name| _ = envelope.database.get_or_insert(name))),
+        schemaName: CowStr<'a> =
+            fixed(Text(|envelope, name| _ = envelope.schema.get_or_insert(name))),
+        ddl: CowStr<'a> = fixed(text!(sql)),
+    }
+    others {
+        #[serde(default)]
+        pub before: ImageMember,
+        #[serde(default)]
+        pub after: ImageMember,
+        pub source: Option<SourceMembers<'a>>,
+        #[serde(default)]
+        pub transaction: TransactionPart,
+        #[serde(default)]
+        pub schema: SchemaPart,
+        #[serde(default, rename = "payload")]
+        _payload: Payload,
+        pub tableChanges: Option<RawNested<'a>>,
+        /// Flink CDC's schema change: the text of a [`super::History`].
+        pub historyRecord: Option<CowStr<'a>>,
+        /// Key columns, which Paimon reads. Debezium does not write them.
+        #[serde(default)]
+        pub pkNames: Names,
+    }
+    unread []
+
+    /// `source`.
+    SourceMembers "source." {
+        version: CowStr<'a> = movable(text!(version)),
+        connector: CowStr<'a> = movable(text!(connector)),
+        /// Time of the change: milliseconds.
+        ts_ms: i64 = movable(SourceNumber(happened::<MILLIS>)),
+        ts_us: i64 = movable(SourceNumber(happened::<MICROS>)),
+        ts_ns: i64 = movable(SourceNumber(happened::<NANOS>)),
+        db: CowStr<'a> = movable(text!(database)),
+        schema: CowStr<'a> = movable(text!(schema)),
+        table: CowStr<'a> = movable(text!(table)),
+        server_id: i64 = movable(Number(|envelope, id| envelope.server_id = Some(id))),
+        gtid: CowStr<'a> = movable(source_text!(gtid)),
+        file: CowStr<'a> = movable(source_text!(file)),
+        pos: i64 = movable(source_number!(position)),
+        /// TiCDC's commit time.
+        commit_ts: i64 = movable(source_number!(commit_ts)),
+    }
+    others {}
+    unread [name snapshot row thread query sequence]
+
+    /// `transaction`.
+    Transaction "transaction." {
+        id: CowStr<'a> = movable(source_text!(transaction_id)),
+    }
+    others {}
+    unread [total_order data_collection_order]
+}
+
+/// The value of a scalar member. Its function is always inlined, so that a constant field costs no branch.
+trait Scalar<'a> {
+    /// Sets a field of the value's kind.
+    fn set(self, sets: Sets, message: &mut Message<'a>, arena: &'a Bump);
+}
+
+impl<'a> Scalar<'a> for CowStr<'a> {
+    #[inline(always)]
+    fn set(self, sets: Sets, message: &mut Message<'a>, arena: &'a Bump) {
+        let envelope = &mut message.envelope;
+        match sets {
+            Sets::Operation => envelope.source.operation = Some(self.0),
+            Sets::Status => message.status = Some(self.0),
+            Text(set) => set(envelope, self.0),
+            SourceText(set) => _ = set(&mut envelope.source, in_arena(self.0, arena)),
+            Sets::Deleted | Number(_) | SourceNumber(_) | Nothing => {}
+        }
+    }
+}
+
+impl<'a> Scalar<'a> for i64 {
+    #[inline(always)]
+    fn set(self, sets: Sets, message: &mut Message<'a>, _: &'a Bump) {
+        match sets {
+            Number(set) => set(&mut message.envelope, self),
+            SourceNumber(set) => set(&mut message.envelope.source, self),
+            _ => {}
+        }
+    }
+}
 
 fn transaction<'a>(source: &mut Source<'a>, id: &'a str) -> bool {
     source.transaction_id.get_or_insert(Cow::Borrowed(id));
@@ -159,19 +260,6 @@ fn finest<const UNIT: i64>(time: &mut Option<i64>, number: i64) {
         NANOS => number.div_euclid(1000),
         _ => number,
     });
-}
-
-/// Returns the finest of a time's members, in microseconds.
-pub(super) fn finest_of(
-    millis: Option<i64>,
-    micros: Option<i64>,
-    nanos: Option<i64>,
-) -> Option<i64> {
-    let mut time = None;
-    finest::<MILLIS>(&mut time, millis.unwrap_or(0));
-    finest::<MICROS>(&mut time, micros.unwrap_or(0));
-    finest::<NANOS>(&mut time, nanos.unwrap_or(0));
-    time
 }
 
 /// Finds a member by its path in an envelope.
@@ -259,34 +347,25 @@ impl Member {
         if value.is_null() || matches!(self.sets, Nothing) {
             return Ok(());
         }
-        let envelope = &mut message.envelope;
         match self.sets {
-            Sets::Operation => envelope.source.operation = Some(value.text()?),
             Sets::Deleted => message.deleted = Some(deletion(&value.text()?)?),
-            Sets::Status => message.status = Some(value.text()?),
-            Text(set) => set(envelope, value.text()?),
-            SourceText(set) => _ = set(&mut envelope.source, borrowed(value, arena)?),
-            Number(set) => {
+            Number(_) | SourceNumber(_) => {
                 if let Some(number) = integer(value) {
-                    set(envelope, number);
+                    number.set(self.sets, message, arena);
                 }
             }
-            SourceNumber(set) => {
-                if let Some(number) = integer(value) {
-                    set(&mut envelope.source, number);
-                }
-            }
-            Nothing => {}
+            sets => CowStr(value.text()?).set(sets, message, arena),
         }
         Ok(())
     }
 }
 
-fn borrowed<'a>(value: Value<'a>, arena: &'a Bump) -> Result<&'a str> {
-    Ok(match value.text()? {
+/// Returns a text that lives as long as the message.
+pub(super) fn in_arena<'a>(text: Cow<'a, str>, arena: &'a Bump) -> &'a str {
+    match text {
         Cow::Borrowed(text) => text,
         Cow::Owned(text) => arena.alloc_str(&text),
-    })
+    }
 }
 
 fn integer(value: Value<'_>) -> Option<i64> {
@@ -305,48 +384,5 @@ fn deletion(text: &str) -> Result<bool> {
             Kind::Envelope,
             format!("{text:?} is neither true nor false"),
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::super::{Members, SourceMembers};
-    use super::*;
-    use crate::wire::json_de::member_names;
-
-    /// Members with a value of their own, and members that only JSON has.
-    const OTHERS: [&str; 9] = [
-        "after",
-        "before",
-        "historyRecord",
-        "payload",
-        "pkNames",
-        "schema",
-        "source",
-        "tableChanges",
-        "transaction",
-    ];
-
-    fn read(record: &str) -> BTreeSet<&'static str> {
-        let is_read = |member: &&Member| !matches!(member.sets, Nothing | Sets::Deleted);
-        let paths = MEMBERS.iter().filter(is_read).map(|member| member.path);
-        let names = paths.map(|path| path.split_once('.').unwrap_or(("", path)));
-        names
-            .filter_map(|(of, name)| (of == record).then_some(name))
-            .collect()
-    }
-
-    #[test]
-    fn structs_read_the_members_of_the_table() {
-        let source: BTreeSet<_> = member_names::<SourceMembers<'static>>()
-            .iter()
-            .copied()
-            .collect();
-        assert_eq!(source, read("source"));
-        let all = member_names::<Members<'static>>().iter().copied();
-        let scalars: BTreeSet<_> = all.filter(|name| !OTHERS.contains(name)).collect();
-        assert_eq!(scalars, read(""));
     }
 }

@@ -34,16 +34,16 @@ use std::sync::LazyLock;
 use bumpalo::Bump;
 use connect_schema::schema_part;
 use debezium_message::{Message, OPERATIONS, Shape, no_envelope};
-use members::{Member, added, finest_of};
+use members::{Member, Members, Transaction, added, in_arena};
 use serde::Deserialize;
 use unavailable::lacks_values;
 
-use super::json_members::{Names, has_member, member, nested, row_image, text};
+use super::json_members::{has_member, member, nested, row_image};
 use super::operations::any_case;
 use super::{Dialect, Mark, Marks, Read, ReadContext, Wire, without_schema_id};
 use crate::dialect::spec::{Before, FlatMember, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
-use crate::event::{Cells, Envelope, Events, Op, Quirks, ValueFormat};
+use crate::event::{Cells, Events, Op, Quirks, ValueFormat};
 use crate::interner::{MemberNames, NameId, Quoting};
 use crate::mysql::types::RowName;
 use crate::value::Value;
@@ -136,46 +136,6 @@ fn row_op(word: &str) -> Option<Op> {
     any_case(word, &OPERATIONS).filter(|op| op.is_row_change())
 }
 
-/// The payload, or the wrapper around it.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-struct Members<'a> {
-    #[serde(default)]
-    before: ImageMember,
-    #[serde(default)]
-    after: ImageMember,
-    source: Option<SourceMembers<'a>>,
-    /// `c` or `i` (CloudCanal), `u`, `d`, `r`, `t`, `m`; `a` (CloudCanal) is a DDL.
-    op: Option<CowStr<'a>>,
-    /// Time when the message was made: milliseconds.
-    ts_ms: Option<i64>,
-    ts_us: Option<i64>,
-    ts_ns: Option<i64>,
-    #[serde(default)]
-    transaction: TransactionPart,
-    #[serde(default)]
-    schema: SchemaPart,
-    #[serde(default, rename = "payload")]
-    _payload: Payload,
-    #[serde(rename = "databaseName")]
-    database_name: Option<CowStr<'a>>,
-    #[serde(rename = "schemaName")]
-    schema_name: Option<CowStr<'a>>,
-    ddl: Option<CowStr<'a>>,
-    #[serde(rename = "tableChanges")]
-    table_changes: Option<RawNested<'a>>,
-    /// Flink CDC's schema change: the text of a [`History`].
-    #[serde(rename = "historyRecord")]
-    history: Option<CowStr<'a>>,
-    /// Key columns, which Paimon reads. Debezium does not write them.
-    #[serde(default, rename = "pkNames")]
-    pk_names: Names,
-    /// `BEGIN` or `END` of a transaction.
-    status: Option<CowStr<'a>>,
-    /// Id of a transaction.
-    id: Option<CowStr<'a>>,
-}
-
 /// A schema change in the form of Debezium's history.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -186,35 +146,7 @@ struct History<'a> {
     table_changes: Option<RawNested<'a>>,
 }
 
-/// `source`.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-struct SourceMembers<'a> {
-    version: Option<CowStr<'a>>,
-    connector: Option<CowStr<'a>>,
-    /// Time of the change: milliseconds.
-    ts_ms: Option<i64>,
-    ts_us: Option<i64>,
-    ts_ns: Option<i64>,
-    db: Option<CowStr<'a>>,
-    schema: Option<CowStr<'a>>,
-    table: Option<CowStr<'a>>,
-    server_id: Option<i64>,
-    gtid: Option<CowStr<'a>>,
-    file: Option<CowStr<'a>>,
-    pos: Option<i64>,
-    /// TiCDC's commit time.
-    commit_ts: Option<i64>,
-}
-
-/// `transaction`.
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-struct Transaction<'a> {
-    id: Option<CowStr<'a>>,
-}
-
-/// True if the message has a transaction. The [`Reader`] keeps its id.
+/// True if the message has a transaction. The [`Reader`] keeps it.
 #[derive(Default)]
 struct TransactionPart(bool);
 
@@ -381,7 +313,7 @@ struct Reader<'r, 'a, 's, 'k> {
     reading: &'r ReadContext<'r, 'a>,
     /// The payload in a wrapper.
     payload: Option<Message<'a>>,
-    transaction_id: Option<Cow<'a, str>>,
+    transaction: Option<Transaction<'a>>,
     /// The row that the schema part describes, if it does not describe an envelope.
     row: Option<RowName>,
     /// The object whose members are read.
@@ -427,7 +359,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             events,
             reading,
             payload: None,
-            transaction_id: None,
+            transaction: None,
             row: None,
             wrapper: None,
             has_schema: false,
@@ -463,7 +395,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
             if is_flat(&start) {
                 *cursor = start;
                 // Columns may have the names of the envelope's parts.
-                (self.row, self.payload, self.transaction_id) = (None, None, None);
+                (self.row, self.payload, self.transaction) = (None, None, None);
                 return self.read_flat(cursor);
             }
             if has_member(&start, |name, _| name == "specversion") {
@@ -490,7 +422,12 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
                 message.envelope.types = message.envelope.types.or(members.schema.0);
                 message
             }
-            None => members.message(self.others, self.transaction_id.take(), self.reading),
+            None => members.message(
+                self.transaction.take(),
+                self.others,
+                self.reading,
+                self.events.arena,
+            ),
         })
     }
 
@@ -582,19 +519,18 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 
     /// Reads the schema change within the text of `historyRecord`.
     fn read_history(&mut self, members: &mut Members<'a>) -> Result<()> {
-        let text = match members.history.take() {
-            None => return Ok(()),
-            Some(CowStr(Cow::Borrowed(text))) => text,
-            Some(CowStr(Cow::Owned(text))) => self.events.arena.alloc_str(&text),
+        let Some(CowStr(text)) = members.historyRecord.take() else {
+            return Ok(());
         };
+        let text = in_arena(text, self.events.arena);
         let outside = |fault: Fault| fault.without_byte().within("historyRecord");
         let history: History<'a> =
             json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events)
                 .map_err(outside)?;
-        members.database_name = history.database_name;
-        members.schema_name = history.schema_name;
+        members.databaseName = history.database_name;
+        members.schemaName = history.schema_name;
         members.ddl = history.ddl;
-        members.table_changes = history.table_changes;
+        members.tableChanges = history.table_changes;
         Ok(())
     }
 
@@ -632,8 +568,7 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
     fn read_transaction(&mut self, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
         match cursor.peek() {
             Some(b'{') => {
-                let transaction: Transaction<'a> = json_de::read(cursor, self.events)?;
-                self.transaction_id = text(transaction.id);
+                self.transaction = Some(json_de::read(cursor, self.events)?);
                 Ok(Part::Index(0))
             }
             Some(b'n') => cursor.null().map(|()| Part::None),
@@ -698,75 +633,39 @@ impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
 }
 
 impl<'a> Members<'a> {
-    /// Returns whether it has any member that Debezium writes, apart from a schema part.
-    fn has_any(&self) -> bool {
-        let has_event = self.op.is_some()
-            || self.before.0.is_some()
-            || self.after.0.is_some()
-            || self.source.is_some();
-        let has_time = self.ts_ms.is_some() || self.ts_us.is_some() || self.ts_ns.is_some();
-        let has_transaction = self.transaction.0 || self.status.is_some() || self.id.is_some();
-        let has_statement = self.ddl.is_some() || self.table_changes.is_some();
-        has_event
-            || has_time
-            || has_transaction
-            || has_statement
-            || self.database_name.is_some()
-            || self.schema_name.is_some()
-    }
-
+    /// Makes a message of the members and the transaction.
     fn message(
-        self,
+        mut self,
+        transaction: Option<Transaction<'a>>,
         others: bool,
-        transaction_id: Option<Cow<'a, str>>,
         reading: &ReadContext<'_, 'a>,
+        arena: &'a Bump,
     ) -> Message<'a> {
-        let shape = if self.has_any() {
-            Shape::Envelope
-        } else {
-            Shape::Unknown
-        };
-        let mut envelope = Envelope {
-            sql: text(self.ddl),
-            table_changes: nested(self.table_changes),
-            types: self.schema.0,
-            primary_key: self.pk_names.0,
-            ..Envelope::empty(reading.quirks)
-        };
-        if let Some(source) = self.source {
-            source.fill(&mut envelope);
-        }
-        envelope.database = envelope.database.or(text(self.database_name));
-        envelope.schema = envelope.schema.or(text(self.schema_name));
-        envelope.source.operation = text(self.op);
-        envelope.source.produced_time = finest_of(self.ts_ms, self.ts_us, self.ts_ns);
-        envelope.source.transaction_id = transaction_id.or(text(self.id));
-        Message {
-            envelope,
-            before: self.before.0,
-            after: self.after.0,
-            status: text(self.status),
-            shape,
+        let mut message = Message {
+            before: self.before.0.take(),
+            after: self.after.0.take(),
             others,
             ..Message::empty(reading)
+        };
+        let envelope = &mut message.envelope;
+        envelope.table_changes = nested(self.tableChanges.take());
+        (envelope.types, envelope.primary_key) = (self.schema.0, self.pkNames.0.take());
+        // A schema part alone is no envelope.
+        let has_parts = message.before.is_some()
+            || message.after.is_some()
+            || self.source.is_some()
+            || self.transaction.0
+            || envelope.table_changes.is_some();
+        if let Some(source) = self.source.take() {
+            source.fill(&mut message, arena);
         }
-    }
-}
-
-impl<'a> SourceMembers<'a> {
-    #[inline]
-    fn fill(self, envelope: &mut Envelope<'a>) {
-        envelope.version = text(self.version);
-        envelope.connector = text(self.connector);
-        envelope.database = text(self.db);
-        envelope.schema = text(self.schema);
-        envelope.table = text(self.table);
-        envelope.server_id = self.server_id;
-        envelope.source.event_time = finest_of(self.ts_ms, self.ts_us, self.ts_ns);
-        envelope.source.gtid = text(self.gtid);
-        envelope.source.file = text(self.file);
-        envelope.source.position = self.pos;
-        envelope.source.commit_ts = self.commit_ts;
+        if let Some(transaction) = transaction {
+            transaction.fill(&mut message, arena);
+        }
+        if self.fill(&mut message, arena) || has_parts {
+            message.shape = Shape::Envelope;
+        }
+        message
     }
 }
 
