@@ -331,29 +331,35 @@ fn is_definition(sql: &str) -> bool {
         .any(|known| word.eq_ignore_ascii_case(known))
 }
 
+/// Canal's event types, in the order of their numbers from 1 on, and the words of other producers.
 const OPERATIONS: [(&str, Op); 19] = [
     ("INSERT", Op::Insert),
     ("UPDATE", Op::Update),
     ("DELETE", Op::Delete),
+    ("CREATE", Op::Ddl),
+    ("ALTER", Op::Ddl),
+    ("ERASE", Op::Ddl),
+    ("QUERY", Op::Query),
+    ("TRUNCATE", Op::Truncate),
+    ("RENAME", Op::Ddl),
+    ("CINDEX", Op::Ddl),
+    ("DINDEX", Op::Ddl),
+    ("GTID", Op::Gtid),
+    ("XACOMMIT", Op::Commit),
+    ("XAROLLBACK", Op::Rollback),
+    ("MHEARTBEAT", Op::Heartbeat),
     // Paimon reads it as an insert.
     ("ROW", Op::Insert),
     // Full synchronization by Aliyun DTS and Huawei DRS.
     ("INIT", Op::Snapshot),
     ("INIT_DDL", Op::Ddl),
-    ("TRUNCATE", Op::Truncate),
-    ("CREATE", Op::Ddl),
-    ("ALTER", Op::Ddl),
-    ("ERASE", Op::Ddl),
-    ("RENAME", Op::Ddl),
-    ("CINDEX", Op::Ddl),
-    ("DINDEX", Op::Ddl),
-    ("QUERY", Op::Query),
-    ("GTID", Op::Gtid),
-    ("XACOMMIT", Op::Commit),
-    ("XAROLLBACK", Op::Rollback),
-    ("MHEARTBEAT", Op::Heartbeat),
     ("TIDB_WATERMARK", Op::Watermark),
 ];
+
+/// Event types of canal's protocol, and the operations that they name.
+pub(super) static EVENTS: &[(&str, Op)] = OPERATIONS.split_at(15).0;
+/// Event types other than those of rows.
+pub(super) static OTHER_EVENTS: &[(&str, Op)] = EVENTS.split_at(3).1;
 
 /// No producer of this envelope omits a changed column. A producer that omits nulls may omit unchanged columns too.
 const IN_OLD_ONLY: &str = "is missing, although old has it: its value after the update is unknown. Configure the producer to write null columns";

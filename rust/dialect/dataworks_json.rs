@@ -16,6 +16,7 @@
 use bumpalo::Bump;
 use serde::Deserialize;
 
+use super::canal_json::OTHER_EVENTS;
 use super::json_members::{FilledImage, Names, read_record, text};
 use super::operations::{any_case, no_row, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
@@ -54,8 +55,8 @@ static DATAWORKS: Quirks = Quirks {
     quoting: Quoting::None,
 };
 
-/// The documentation writes `BEFOR`, without the last letter.
-const OPERATIONS: [(&str, Op); 19] = [
+/// Operations besides canal's. The documentation writes `BEFOR`, without the last letter.
+const OPERATIONS: [(&str, Op); 7] = [
     ("INSERT", Op::Insert),
     ("DELETE", Op::Delete),
     ("UPDATE_BEFOR", Op::Update),
@@ -63,18 +64,6 @@ const OPERATIONS: [(&str, Op); 19] = [
     ("UPDATE_AFTER", Op::Update),
     ("TRANSACTION_BEGIN", Op::Begin),
     ("TRANSACTION_END", Op::Commit),
-    ("CREATE", Op::Ddl),
-    ("ALTER", Op::Ddl),
-    ("ERASE", Op::Ddl),
-    ("QUERY", Op::Query),
-    ("TRUNCATE", Op::Truncate),
-    ("RENAME", Op::Ddl),
-    ("CINDEX", Op::Ddl),
-    ("DINDEX", Op::Ddl),
-    ("GTID", Op::Gtid),
-    ("XACOMMIT", Op::Commit),
-    ("XAROLLBACK", Op::Rollback),
-    ("MHEARTBEAT", Op::Heartbeat),
 ];
 
 /// A message.
@@ -238,7 +227,8 @@ impl Payload<'_> {
         let Some(CowStr(word)) = &self.operation else {
             return Err(Fault::new(Kind::Envelope, "is missing").within("op"));
         };
-        match any_case(word, &OPERATIONS) {
+        let op = any_case(word, &OPERATIONS).or_else(|| any_case(word, OTHER_EVENTS));
+        match op {
             Some(op) => Ok(op),
             None if self.before().is_some() || self.after().is_some() => {
                 Err(unknown_operation(self.operation.as_ref()).within("op"))

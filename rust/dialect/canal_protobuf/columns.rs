@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 
 use super::column_cache::{CachedColumn, ChunkMetadata, ColumnId, RowMetadata};
-use super::proto::{EVENT_TYPES, UPDATE, column, enum_name, row_change, row_data};
+use super::proto::{UPDATE, column, event_name, row_change, row_data};
 use super::{EntryContext, Header, Xa, event_type};
 use crate::dialect::canal_json;
 use crate::dialect::operations::{no_image, no_row, unknown_word};
@@ -141,10 +141,7 @@ impl<'h, 'a> Change<'h, 'a> {
     }
 
     fn emit(&self, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
-        let operation = enum_name(
-            &EVENT_TYPES,
-            self.event_type.or(self.header.event_type).unwrap_or(UPDATE),
-        );
+        let operation = event_name(self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
         if op == Op::Other && !images.is_empty() {

@@ -25,9 +25,9 @@ use std::borrow::Cow;
 pub(super) use column_cache::ColumnCache;
 use columns::Change;
 use proto::{
-    COMPRESSIONS, ENTRY_TYPES, EVENT_TYPES, GTID_LOG, HEARTBEAT, NONE, PACKET_ACK, PACKET_MESSAGES,
+    COMPRESSIONS, ENTRY_TYPES, GTID_LOG, HEARTBEAT, NONE, PACKET_ACK, PACKET_MESSAGES,
     PACKET_TYPES, ROW_DATA, SOURCE_TYPES, TRANSACTION_BEGIN, TRANSACTION_END, ack, batch, entry,
-    enum_name, header, is_canal, packet, pair, transaction,
+    enum_name, event_name, header, is_canal, packet, pair, transaction,
 };
 
 use super::{Caches, Dialect, Marks, Read, ReadContext, Wire};
@@ -547,10 +547,9 @@ impl<'a> Header<'a> {
         transaction: Option<&'a str>,
         context: &mut EntryContext<'_, '_, 'a, '_, '_>,
     ) -> Result<()> {
-        let operation = self.event_type.map_or_else(
-            || enum_name(&ENTRY_TYPES, kind),
-            |event| enum_name(&EVENT_TYPES, event),
-        );
+        let operation = self
+            .event_type
+            .map_or_else(|| enum_name(&ENTRY_TYPES, kind), event_name);
         let envelope = self.envelope(operation, transaction, context, |envelope| {
             for name in [&mut envelope.database, &mut envelope.table] {
                 *name = name.take().filter(|name| !name.is_empty());

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::dialect::canal_json::EVENTS;
 use crate::wire::protobuf::{Field, Reader};
 
 /// Declares the fields of a message of `CanalProtocol.proto` or `EntryProtocol.proto`, by canal's names.
@@ -146,25 +147,7 @@ pub const TRANSACTION_END: u64 = 3;
 pub const HEARTBEAT: u64 = 4;
 pub const GTID_LOG: u64 = 5;
 
-/// Names of event types. The first one means unset.
-pub const EVENT_TYPES: [&str; 16] = [
-    "EVENTTYPECOMPATIBLEPROTO2",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "CREATE",
-    "ALTER",
-    "ERASE",
-    "QUERY",
-    "TRUNCATE",
-    "RENAME",
-    "CINDEX",
-    "DINDEX",
-    "GTID",
-    "XACOMMIT",
-    "XAROLLBACK",
-    "MHEARTBEAT",
-];
+/// The default event type.
 pub const UPDATE: u64 = 2;
 
 /// Source types, by other producers' connector names.
@@ -175,6 +158,15 @@ pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
     names
         .get(usize::try_from(number).unwrap_or(usize::MAX))
         .map_or_else(|| number.to_string().into(), |name| (*name).into())
+}
+
+/// Returns the name of an event type other than 0, which means unset.
+pub fn event_name(number: u64) -> Cow<'static, str> {
+    let at = usize::try_from(number)
+        .ok()
+        .and_then(|at| at.checked_sub(1));
+    at.and_then(|at| EVENTS.get(at))
+        .map_or_else(|| number.to_string().into(), |(name, _)| (*name).into())
 }
 
 /// Returns whether the bytes are a message of canal. Checks for known fields with the expected wire types, down to the
