@@ -10,10 +10,10 @@ use super::scalar::{hash, integer, plain_string, plain_text};
 use crate::columns::ColumnBuilder;
 use crate::event::{Envelope, ValueFormat};
 use crate::interner::NameId;
-use crate::mysql::number::count_digits;
 use crate::output::converter::Converter;
 use crate::output::images::{Changes, Map, Table};
 use crate::value::Value;
+use crate::wire::digits::count_digits;
 use crate::wire::json::Cursor;
 
 /// Literal bytes to compare with a message.

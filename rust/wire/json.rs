@@ -9,8 +9,8 @@ use std::borrow::Cow;
 use wide::u8x16;
 
 use crate::error::{Fault, Kind, Result};
-use crate::mysql::number::count_digits;
 use crate::value::Value;
+use crate::wire::digits::count_digits;
 use crate::wire::escape::unescaped;
 
 /// Byte order mark that some editors and producers write before JSON. It is skipped.

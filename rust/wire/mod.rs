@@ -5,6 +5,7 @@ pub(crate) mod avro_json;
 pub(crate) mod avro_schema;
 pub(crate) mod binary_text;
 pub(crate) mod compression;
+pub(crate) mod digits;
 pub(crate) mod escape;
 pub(crate) mod files;
 pub(crate) mod json;
