@@ -65,6 +65,7 @@ mod schema;
 
 mod decoder;
 mod error;
+mod infer;
 
 #[cfg(feature = "python")]
 mod python;
@@ -73,8 +74,8 @@ pub use decoder::{DecodeError, Decoder, Fetched, detect};
 pub use dialect::{DIALECTS, Dialect, Wire, find};
 pub use error::{Error, Kind};
 pub use event::Op;
+pub use infer::infer_schema;
 pub use options::{Layout, Mode, Options, TableSchema};
 pub use output::metrics::Metrics;
-pub use schema::infer::infer_schema;
 pub use wire::compression::Compression;
 pub use wire::files::{Block, Cut, Damage, Framing, cut};

@@ -12,7 +12,7 @@ pub(super) fn type_for(declared: &DeclaredType) -> DataType {
 
 /// Returns the type that holds every value of a declared type; null if neither the declared type nor `value` determines
 /// it.
-pub(super) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
+pub(crate) fn infer(declared: &DeclaredType, value: &Value<'_>) -> DataType {
     let micros = TimeUnit::Microsecond;
     match (declared.family, declared.unsigned) {
         (TypeFamily::Tinyint, false) => DataType::Int8,

@@ -4,11 +4,11 @@ use arrow_array::{Array, StructArray};
 use arrow_schema::{DataType, Field, Schema};
 use hashbrown::HashMap;
 
-use super::arrow_types::infer;
 use crate::columns::spell;
 use crate::decoder::{DecodeError, Decoder};
 use crate::error::excerpt;
 use crate::options::Options;
+use crate::schema::arrow_types::infer;
 
 /// Infers the columns of the tables that `options` selects, in the order in which messages declare them. `values` is an
 /// array of messages, or a struct array with the columns `value` and optionally `key`. If messages declare a column
