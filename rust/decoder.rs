@@ -18,8 +18,8 @@ use crate::dialect::{
     without_schema_id,
 };
 use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
-use crate::event::{Capacity, Envelope, Events, Interned, Op};
-use crate::interner::{ColumnNames, Interner, MemberNames};
+use crate::event::{Envelope, Events, Known, Op};
+use crate::interner::{ColumnNames, Interner};
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
 use crate::named::unknown;
 use crate::options::{Layout, Options};
@@ -56,7 +56,7 @@ pub struct Decoder {
     /// `None` detects the dialect of each message.
     dialect: Option<&'static Dialect>,
     plan: Plan,
-    columns: ColumnNames,
+    columns: Arc<ColumnNames>,
     fields: Fields,
     dialect_options: DialectOptions,
     metrics: Mutex<Metrics>,
@@ -147,7 +147,7 @@ trait ChunkReader {
         &mut self,
         messages: &'a [Payload<'_>],
         input: &Input<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError>;
 }
@@ -159,9 +159,7 @@ struct EventReader<'r, F> {
     chunk: F,
 }
 
-impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader
-    for EventReader<'_, F>
-{
+impl<F: FnMut(&mut Events<'_>) -> Result<(), DecodeError>> ChunkReader for EventReader<'_, F> {
     fn reset(&mut self) {
         self.kept = KeptCaches::default();
     }
@@ -170,7 +168,7 @@ impl<F: FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>> ChunkReader
         &mut self,
         messages: &'a [Payload<'_>],
         input: &Input<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
         let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
@@ -216,7 +214,7 @@ impl ChunkReader for BatchReader<'_> {
         &mut self,
         messages: &'a [Payload<'_>],
         input: &Input<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         payloads: &Payloads<'_>,
     ) -> Result<(), DecodeError> {
         let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
@@ -296,7 +294,7 @@ impl Decoder {
             options,
             dialect,
             plan,
-            columns,
+            columns: Arc::new(columns),
             fields,
             dialect_options,
             metrics: Mutex::default(),
@@ -560,31 +558,16 @@ impl Decoder {
         input: &Input<'_>,
         reader: &mut impl ChunkReader,
     ) -> Result<usize, DecodeError> {
-        let mut keys = Interner::new(&self.columns);
-        let mut members = MemberNames::default();
-        let mut types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
-        let mut capacity = Capacity::default();
+        let types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
+        let mut known = Known::new(Interner::new(self.columns.clone()), types);
         let mut at = start;
         while at < input.messages.len() {
             let payloads = self.payloads(input, at);
-            let keys_were_reset = keys.trim();
-            if types.trim(keys_were_reset) {
+            if known.trim() {
                 reader.reset();
             }
-            members.trim();
-            let interned = Interned {
-                keys: &mut keys,
-                members: &mut members,
-                types: &mut types,
-            };
             let arena = Bump::new();
-            let mut events = Events::new(
-                interned,
-                &arena,
-                self.plan.needs,
-                self.dialect_name(),
-                capacity,
-            );
+            let mut events = Events::new(known, &arena, self.plan.needs, self.dialect_name());
             let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
             reader.read(
                 &payloads,
@@ -596,7 +579,7 @@ impl Decoder {
                     input,
                 },
             )?;
-            capacity = events.capacity();
+            known = events.into_known();
             at += payloads.len();
             if reader.is_full() {
                 break;
@@ -643,7 +626,7 @@ impl Decoder {
     fn each_chunk(
         &self,
         input: &Input<'_>,
-        chunk: impl FnMut(&mut Events<'_, '_, '_>) -> Result<(), DecodeError>,
+        chunk: impl FnMut(&mut Events<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         self.read_from(
             0,
@@ -719,7 +702,7 @@ impl Decoder {
         &self,
         payload: &'a Payload<'_>,
         key: Option<&'a [u8]>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         caches: &mut Caches<'a>,
     ) -> Option<&'static Dialect> {
         let result = match payload {
@@ -752,7 +735,7 @@ impl Decoder {
     fn read_key<'a>(
         &self,
         key: Option<&'a [u8]>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         caches: &mut Caches<'a>,
     ) -> Result<bool> {
         if let Some(key) = key.filter(|key| self.is_key_of_row(key, caches)) {
@@ -803,7 +786,7 @@ impl Decoder {
         &self,
         bytes: &'a [u8],
         key: Option<&'a [u8]>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
         let by_key = || {
@@ -831,7 +814,7 @@ impl Decoder {
         dialect: &Dialect,
         bytes: &'a [u8],
         key: Option<&'a [u8]>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         caches: &mut Caches<'a>,
     ) -> Result<()> {
         let quirks = (dialect.quirks)(&self.options.dialect);

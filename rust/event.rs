@@ -358,11 +358,11 @@ fn too_many_rows(max_rows: usize) -> Fault {
 const REPEATS: usize = 64;
 
 /// The change events of some messages, in order.
-pub(crate) struct Events<'a, 's, 'k> {
-    pub keys: &'k mut Interner<'s>,
+pub(crate) struct Events<'a> {
+    pub keys: Interner,
     /// Members of the envelopes that were read before.
-    pub members: &'k mut MemberNames,
-    pub types: &'k mut DeclaredTypes,
+    pub members: MemberNames,
+    pub types: DeclaredTypes,
     pub needs: Needs,
     /// The current message's dialect: the requested one until it is detected.
     dialect: &'static str,
@@ -392,8 +392,8 @@ pub(crate) struct Events<'a, 's, 'k> {
 }
 
 /// Numbers of items in a chunk of messages: an estimate for the next chunk.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Capacity {
+#[derive(Default)]
+struct Capacity {
     cells: usize,
     names: usize,
     envelopes: usize,
@@ -401,25 +401,40 @@ pub(crate) struct Capacity {
     rows: usize,
 }
 
-/// The names and types of earlier chunks.
-pub(crate) struct Interned<'s, 'k> {
-    pub keys: &'k mut Interner<'s>,
-    pub members: &'k mut MemberNames,
-    pub types: &'k mut DeclaredTypes,
+/// The names, types and sizes of earlier chunks.
+pub(crate) struct Known {
+    keys: Interner,
+    members: MemberNames,
+    types: DeclaredTypes,
+    capacity: Capacity,
 }
 
-impl<'a, 's, 'k> Events<'a, 's, 'k> {
-    pub fn new(
-        known: Interned<'s, 'k>,
-        arena: &'a Bump,
-        needs: Needs,
-        dialect: &'static str,
-        expected: Capacity,
-    ) -> Self {
-        let Interned {
+impl Known {
+    pub fn new(keys: Interner, types: DeclaredTypes) -> Self {
+        Known {
+            keys,
+            members: MemberNames::default(),
+            types,
+            capacity: Capacity::default(),
+        }
+    }
+
+    /// Forgets names and types if there are too many. Returns whether references to names of columns and to types are
+    /// invalid.
+    pub fn trim(&mut self) -> bool {
+        self.members.trim();
+        let keys_were_reset = self.keys.trim();
+        self.types.trim(keys_were_reset)
+    }
+}
+
+impl<'a> Events<'a> {
+    pub fn new(known: Known, arena: &'a Bump, needs: Needs, dialect: &'static str) -> Self {
+        let Known {
             keys,
             members,
             types,
+            capacity: expected,
         } = known;
         Events {
             keys,
@@ -445,15 +460,21 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
         }
     }
 
-    /// Returns the sizes of this chunk plus a quarter, because a list that grows is copied.
-    pub fn capacity(&self) -> Capacity {
+    /// Returns what the next chunk can use. It expects the sizes of this chunk plus a quarter, because a list that
+    /// grows is copied.
+    pub fn into_known(self) -> Known {
         let roomy = |length: usize| length + length / 4;
-        Capacity {
-            cells: roomy(self.cells.len()),
-            names: roomy(self.names.len()),
-            envelopes: roomy(self.envelopes.len()),
-            sources: roomy(self.sources.len()),
-            rows: roomy(self.rows.len()),
+        Known {
+            keys: self.keys,
+            members: self.members,
+            types: self.types,
+            capacity: Capacity {
+                cells: roomy(self.cells.len()),
+                names: roomy(self.names.len()),
+                envelopes: roomy(self.envelopes.len()),
+                sources: roomy(self.sources.len()),
+                rows: roomy(self.rows.len()),
+            },
         }
     }
 
@@ -469,7 +490,7 @@ impl<'a, 's, 'k> Events<'a, 's, 'k> {
             return self.read_repeated(cursor).map(|_| None);
         }
         let hint = self.last_key();
-        self.types.read(cursor, self.keys, hint).map(Some)
+        self.types.read(cursor, &mut self.keys, hint).map(Some)
     }
 
     /// Returns the cells of one part of a row image.

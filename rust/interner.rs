@@ -3,6 +3,8 @@
 //! The rows of a table repeat the same names in the same order. So each name remembers its last successor. A reader
 //! compares the text with this successor instead of scanning, decoding and hashing it.
 
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
 use crate::error::Result;
@@ -39,8 +41,8 @@ struct Key {
 }
 
 /// Interner of column names. It is reset between two chunks of messages if it has more than [`Interner::MOST`] names.
-pub(crate) struct Interner<'s> {
-    known: KnownNames<'s>,
+pub(crate) struct Interner {
+    known: KnownNames,
     quoting: Quoting,
     /// True if the quoting of a name was undone since the quoting was set.
     has_unquoted: bool,
@@ -56,16 +58,15 @@ pub(crate) struct Interner<'s> {
 const NEAR: usize = 256;
 
 /// Names that have an index of their own.
-#[derive(Clone, Copy)]
-enum KnownNames<'s> {
+enum KnownNames {
     /// The requested columns.
-    Columns(&'s ColumnNames),
+    Columns(Arc<ColumnNames>),
     /// The members of a struct, in its order.
     Members(&'static [&'static str]),
 }
 
-impl KnownNames<'_> {
-    fn find(self, name: &str) -> Option<u32> {
+impl KnownNames {
+    fn find(&self, name: &str) -> Option<u32> {
         match self {
             KnownNames::Columns(columns) => columns.find(name),
             KnownNames::Members(members) => members
@@ -235,15 +236,15 @@ fn head_and_mask(text: &str) -> (u128, u128) {
     (u128::from_le_bytes(head), mask)
 }
 
-impl<'s> Interner<'s> {
+impl Interner {
     /// Maximum number of interned names. The tables of a topic have far fewer, so only generated names reach it.
     pub const MOST: usize = 1 << 16;
 
-    pub fn new(columns: &'s ColumnNames) -> Self {
+    pub fn new(columns: Arc<ColumnNames>) -> Self {
         Self::of(KnownNames::Columns(columns))
     }
 
-    fn of(known: KnownNames<'s>) -> Self {
+    fn of(known: KnownNames) -> Self {
         let (ids, by_name) = (HashMap::new(), HashMap::new());
         let mut keys = Interner {
             known,
@@ -445,7 +446,7 @@ impl<'s> Interner<'s> {
 
 /// Member names of the structs that messages are read into, in message order: an interner for each struct.
 #[derive(Default)]
-pub(crate) struct MemberNames(Vec<(&'static [&'static str], Interner<'static>)>);
+pub(crate) struct MemberNames(Vec<(&'static [&'static str], Interner)>);
 
 impl MemberNames {
     /// Returns the index of the struct with these members. It compares the addresses of the lists, which is faster than
@@ -471,7 +472,7 @@ impl MemberNames {
 
     /// Returns the names of the struct with this index.
     #[inline]
-    pub fn get(&mut self, index: usize) -> Option<&mut Interner<'static>> {
+    pub fn get(&mut self, index: usize) -> Option<&mut Interner> {
         self.0.get_mut(index).map(|(_, names)| names)
     }
 

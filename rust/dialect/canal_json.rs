@@ -186,11 +186,7 @@ struct Tidb<'a> {
     claim_check_location: Option<CowStr<'a>>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
@@ -203,7 +199,7 @@ fn read<'a>(
 fn read_message<'a>(
     cursor: &mut Cursor<'a>,
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<Message<'a>> {
     let start = cursor.clone();
     events.set_quoting(reading.quirks.quoting);
@@ -220,7 +216,7 @@ fn read_message<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.op()?;
         let (data, old) = (self.data.0.clone(), self.old.0.clone());
         if op == Op::Other && !(data.is_empty() && old.is_empty()) {
@@ -368,7 +364,7 @@ fn check_columns(
     data: Option<&Cells>,
     old: Option<&Cells>,
     has_schema: bool,
-    events: &Events<'_, '_, '_>,
+    events: &Events<'_>,
 ) -> Result<()> {
     let (Some(data), Some(old)) = (data, old) else {
         return Ok(());

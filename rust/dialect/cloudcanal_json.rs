@@ -152,11 +152,7 @@ struct Message<'a> {
     table_changes: Option<RawNested<'a>>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
@@ -167,7 +163,7 @@ fn read<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.op()?;
         let (data, before) = (self.data.0.clone(), self.before.0.clone());
         if op == Op::Other && !(data.is_empty() && before.is_empty()) {
@@ -178,7 +174,7 @@ impl<'a> Message<'a> {
             before,
             before_name: "before",
         };
-        let images = |data, before, _: &Events<'_, '_, '_>| row_images(op, data, before);
+        let images = |data, before, _: &Events<'_>| row_images(op, data, before);
         lists.emit(op, self.envelope(reading), events, images)
     }
 

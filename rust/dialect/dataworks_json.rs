@@ -146,11 +146,7 @@ struct Ddl<'a> {
     text: Option<CowStr<'a>>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         read_record::<Message<'a>>(cursor, events)?.emit(reading, events)
@@ -158,7 +154,7 @@ fn read<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.payload.op().map_err(|fault| fault.within("payload"))?;
         let cells = [self.payload.before(), self.payload.after()];
         let columns = self
@@ -262,7 +258,7 @@ fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>,
 }
 
 /// Declares the types of the columns. Returns the index of their block.
-fn declare(columns: &[Column<'_>], events: &mut Events<'_, '_, '_>) -> usize {
+fn declare(columns: &[Column<'_>], events: &mut Events<'_>) -> usize {
     events.types.start();
     let mut last = 0;
     for Column {
@@ -317,7 +313,7 @@ fn instant<'a>(millis: i64, digits: &'a str, arena: &'a Bump) -> Value<'a> {
 
 /// Replaces the milliseconds of requested DATE columns by instants.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
-fn read_dates(cells: Cells, types: usize, events: &mut Events<'_, '_, '_>) {
+fn read_dates(cells: Cells, types: usize, events: &mut Events<'_>) {
     for (key, value) in &mut events.cells[cells] {
         let Value::Number(digits) = *value else {
             continue;

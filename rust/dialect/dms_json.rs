@@ -114,11 +114,7 @@ struct Metadata<'a> {
     position: Option<CowStr<'a>>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         read_record::<Message<'a>>(cursor, events)?.emit(reading, events)
@@ -126,7 +122,7 @@ fn read<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.op()?;
         let (before, after) = self.images(op)?;
         let envelope = self.envelope(reading, events)?;
@@ -192,7 +188,7 @@ impl<'a> Message<'a> {
     fn envelope(
         self,
         reading: &ReadContext<'_, 'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<Envelope<'a>> {
         let metadata = self.metadata;
         let named = |name: Option<CowStr<'a>>| text(name).filter(|name| !name.is_empty());
@@ -294,11 +290,7 @@ struct ColumnDefinition {
 }
 
 /// Declares the types and the primary key of a control record.
-fn declare(
-    control: &str,
-    envelope: &mut Envelope<'_>,
-    events: &mut Events<'_, '_, '_>,
-) -> Result<()> {
+fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_>) -> Result<()> {
     let invalid = |error: serde_json::Error| {
         Fault::new(
             Kind::Envelope,

@@ -20,11 +20,11 @@ impl ImageLists {
         self,
         op: Op,
         envelope: Envelope<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         images: impl Fn(
             Option<Cells>,
             Option<Cells>,
-            &Events<'_, '_, '_>,
+            &Events<'_>,
         ) -> Result<(Option<Image>, Option<Image>)>,
     ) -> Result<()> {
         if !op.is_row_change() {

@@ -15,7 +15,7 @@ use crate::wire::json_de::{self, Context, CowStr, Part, RawNested, deserialize_p
 #[inline]
 pub(super) fn read_record<'a, T: Deserialize<'a>>(
     cursor: &mut Cursor<'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<T> {
     events.begin_record();
     json_de::read(cursor, events)
@@ -60,10 +60,10 @@ deserialize_part!(FilledImage, FILLED_IMAGE, |part| FilledImage(part.range()));
 deserialize_part!(Types, TYPES, |part| Types(part.index()));
 deserialize_part!(Names, NAMES, |part| Names(part.range()));
 
-impl<'a> Context<'a> for Events<'a, '_, '_> {
+impl<'a> Context<'a> for Events<'a> {
     #[inline(always)]
     fn members(&mut self) -> &mut MemberNames {
-        self.members
+        &mut self.members
     }
 
     #[inline(always)]
@@ -89,7 +89,7 @@ impl<'a> Context<'a> for Events<'a, '_, '_> {
 #[inline]
 pub(super) fn row_image<'a>(
     cursor: &mut Cursor<'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<Option<Cells>> {
     match cursor.peek() {
         Some(b'n') => cursor.null().map(|()| None),
@@ -100,10 +100,7 @@ pub(super) fn row_image<'a>(
 
 /// Reads a row image. An object without members counts as null. The cells cannot tell, because unneeded ones are
 /// skipped.
-fn filled_image<'a>(
-    cursor: &mut Cursor<'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<Option<Cells>> {
+fn filled_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a>) -> Result<Option<Cells>> {
     cursor.peek();
     let start = cursor.at();
     let cells = row_image(cursor, events)?;

@@ -189,11 +189,7 @@ struct Message<'a> {
     def: Option<RawNested<'a>>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
@@ -204,11 +200,7 @@ fn read<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(
-        mut self,
-        reading: &ReadContext<'_, 'a>,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<()> {
+    fn emit(mut self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.op()?;
         // The strategy renames members, and so columns, but not the names in this array.
         self.camel_primary_key_columns.0 = self
@@ -289,7 +281,7 @@ impl<'a> Message<'a> {
 
 /// Adds the columns that an update changed to null. With `output_nulls` off, the daemon omits them: only `old` has
 /// them.
-fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_, '_, '_>) {
+fn add_nulls(data: &mut Cells, old: &Cells, events: &mut Events<'_>) {
     let nulls = events.lacking(data, old);
     if nulls.is_empty() {
         return;

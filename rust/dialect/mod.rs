@@ -122,12 +122,8 @@ pub(crate) enum Marks {
 }
 
 /// Reads a message of unknown dialect. `None` if its first bytes do not match the dialect.
-type TryRead = for<'a> fn(
-    &'a [u8],
-    &DialectOptions,
-    &mut Events<'a, '_, '_>,
-    &mut Caches<'a>,
-) -> Option<Result<()>>;
+type TryRead =
+    for<'a> fn(&'a [u8], &DialectOptions, &mut Events<'a>, &mut Caches<'a>) -> Option<Result<()>>;
 
 impl Marks {
     fn members(&self) -> &'static [Mark] {
@@ -217,17 +213,12 @@ pub(crate) struct ReadContext<'r, 'a> {
 
 /// Reads one message into events.
 pub(crate) enum Read {
-    Text(for<'a> fn(&'a str, &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+    Text(for<'a> fn(&'a str, &ReadContext<'_, 'a>, &mut Events<'a>) -> Result<()>),
     Bytes(
-        for<'a> fn(
-            &'a [u8],
-            &ReadContext<'_, 'a>,
-            &mut Events<'a, '_, '_>,
-            &mut Caches<'a>,
-        ) -> Result<()>,
+        for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a>, &mut Caches<'a>) -> Result<()>,
     ),
     /// Reads a message that is divided between key and value. The value may be empty.
-    Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a, '_, '_>) -> Result<()>),
+    Keyed(for<'a> fn(&'a [u8], &ReadContext<'_, 'a>, &mut Events<'a>) -> Result<()>),
 }
 
 /// Data that single dialects keep from the earlier messages of a call, because later ones repeat it. It refers to
@@ -320,7 +311,7 @@ pub(crate) enum Found {
 pub(crate) fn detect_or_read<'a>(
     bytes: &'a [u8],
     options: &DialectOptions,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Option<Found> {
     if begins_like_json(without_schema_id(bytes)) {

@@ -56,7 +56,7 @@ type KnownMembers = fn() -> &'static [&'static str];
 pub(super) fn check_other(
     record: &Cursor<'_>,
     known: KnownMembers,
-    events: &Events<'_, '_, '_>,
+    events: &Events<'_>,
 ) -> Result<()> {
     match events.rows.last() {
         Some(row) if row.op == Op::Other => check_members(record, known, events.envelope_of(row)),

@@ -145,11 +145,7 @@ struct Column<'a> {
     origin: RawValue<'a>,
 }
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let record = cursor.clone();
@@ -160,7 +156,7 @@ fn read<'a>(
 }
 
 impl<'a> Message<'a> {
-    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = match &self.event {
             Some(CowStr(word)) => row_op(word).unwrap_or(Op::Other),
             None => return Err(Fault::new(Kind::Envelope, "is missing").within("event")),
@@ -209,7 +205,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the declared types, if they are requested, the cells of `v`, and an update's cells before the change.
-    fn cells(&self, op: Op, events: &mut Events<'a, '_, '_>) -> (Option<usize>, Cells, Cells) {
+    fn cells(&self, op: Op, events: &mut Events<'a>) -> (Option<usize>, Cells, Cells) {
         let mut key = NameId::START;
         let mut keys = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -230,12 +226,7 @@ impl<'a> Message<'a> {
         (types, start..middle, middle..events.cells.len())
     }
 
-    fn push(
-        &self,
-        keys: &[NameId],
-        events: &mut Events<'a, '_, '_>,
-        value: fn(&Column<'a>) -> Value<'a>,
-    ) {
+    fn push(&self, keys: &[NameId], events: &mut Events<'a>, value: fn(&Column<'a>) -> Value<'a>) {
         for (key, column) in keys.iter().zip(&self.columns) {
             if events.wants_cell(*key) {
                 events.cells.push((*key, value(column)));
@@ -243,7 +234,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    fn declare(&self, keys: &[NameId], events: &mut Events<'a, '_, '_>) -> usize {
+    fn declare(&self, keys: &[NameId], events: &mut Events<'a>) -> usize {
         events.types.start();
         for (key, column) in keys.iter().zip(&self.columns) {
             if let Some(CowStr(declared)) = &column.declared {

@@ -50,7 +50,7 @@ pub(crate) enum FlatMember {
 }
 
 /// Reads the names of the primary key's columns from a Kafka key.
-pub(crate) type KeyNames = fn(&[u8], &mut Events<'_, '_, '_>) -> Option<Vec<NameId>>;
+pub(crate) type KeyNames = fn(&[u8], &mut Events<'_>) -> Option<Vec<NameId>>;
 
 /// Returns whether empty text is a value of a declared type. Otherwise it means NULL.
 pub(crate) type MayBeEmpty = fn(Option<&str>) -> bool;

@@ -135,8 +135,8 @@ const ROW_IMAGE: &str = "$columns";
 deserialize_part!(OpenImage, ROW_IMAGE, |part| OpenImage(part.range()));
 
 /// Reads one change. Row images declare the types of their columns and mark the columns of the key.
-struct Reader<'r, 'a, 's, 'k> {
-    events: &'r mut Events<'a, 's, 'k>,
+struct Reader<'r, 'a> {
+    events: &'r mut Events<'a>,
     /// Encoding of bytes as text, if the user gives it.
     binary: Option<BinaryText>,
     primary_key: Vec<NameId>,
@@ -145,9 +145,9 @@ struct Reader<'r, 'a, 's, 'k> {
     columns: usize,
 }
 
-impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
+impl<'a> Context<'a> for Reader<'_, 'a> {
     fn members(&mut self) -> &mut MemberNames {
-        self.events.members
+        &mut self.events.members
     }
 
     fn read_part(&mut self, token: &'static str, cursor: &mut Cursor<'a>) -> Result<Part<'a>> {
@@ -158,11 +158,7 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
     }
 }
 
-fn read<'a>(
-    value: &'a [u8],
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let missing = || {
         Fault::new(
             Kind::Envelope,
@@ -215,7 +211,7 @@ fn emit<'a>(
     head: Head<'a>,
     body: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<()> {
     let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.event_time = head.ts.and_then(micros_of_commit_ts);
@@ -285,11 +281,11 @@ fn emit<'a>(
     Ok(())
 }
 
-fn read_head<'a>(text: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Head<'a>> {
+fn read_head<'a>(text: &'a str, events: &mut Events<'a>) -> Result<Head<'a>> {
     json_de::read(&mut Cursor::new(text, false), events)
 }
 
-impl<'a> Reader<'_, 'a, '_, '_> {
+impl<'a> Reader<'_, 'a> {
     fn payload(&mut self, text: &'a str, lenient: bool) -> Result<Payload<'a>> {
         let mut cursor = Cursor::new(text, lenient);
         let payload = json_de::read(&mut cursor, self)?;

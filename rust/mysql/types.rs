@@ -464,7 +464,7 @@ impl DeclaredTypes {
     }
 
     /// Returns the number of bytes in the names and types of all columns of `block`.
-    pub fn entry_bytes(&self, block: usize, keys: &Interner<'_>) -> usize {
+    pub fn entry_bytes(&self, block: usize, keys: &Interner) -> usize {
         let texts =
             |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared(*id).text.len();
         let entries = self.block(block).entries.iter();
@@ -484,7 +484,7 @@ impl DeclaredTypes {
     pub fn read(
         &mut self,
         cursor: &mut Cursor<'_>,
-        keys: &mut Interner<'_>,
+        keys: &mut Interner,
         hint: usize,
     ) -> Result<usize> {
         if let Some(block) = self.latest(hint, |raw| cursor.eat_bytes(raw)) {
@@ -586,7 +586,7 @@ impl DeclaredTypes {
         self.blocks.len() - 1
     }
 
-    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner<'_>) -> Result<()> {
+    fn read_entries(&mut self, cursor: &mut Cursor<'_>, keys: &mut Interner) -> Result<()> {
         let mut members = cursor.object()?;
         let mut key = NameId::START;
         while cursor.next_member(&mut members)? {

@@ -131,7 +131,7 @@ impl<'p> Batch<'p> {
     /// the first bad row.
     pub fn append<'a>(
         &mut self,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         scratch: &mut Scratch<'a>,
         payloads: &Payloads<'_>,
     ) -> Result<(), Error> {
@@ -176,7 +176,7 @@ impl<'p> Batch<'p> {
     #[allow(clippy::indexing_slicing, reason = "the selected rows are the events'")]
     fn select_rows<'a>(
         &mut self,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         scratch: &mut Scratch<'a>,
     ) -> SelectedRows {
         let mut selected = Vec::with_capacity(events.rows.len() - self.appended);
@@ -214,7 +214,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Returns the messages whose rows, from `first` on, exceed the budget.
-    fn excess(&self, first: usize, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> Excess {
+    fn excess(&self, first: usize, events: &Events<'_>, payloads: &Payloads<'_>) -> Excess {
         let (budget, mut end) = (&self.plan.budget, 0);
         let mut excess = Excess::default();
         for rows in self
@@ -254,12 +254,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Returns the bytes of some rows of events. Consecutive rows usually share an envelope.
-    fn bytes_of(
-        &self,
-        rows: &[OutputRow],
-        events: &Events<'_, '_, '_>,
-        input: &Input<'_>,
-    ) -> usize {
+    fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_>, input: &Input<'_>) -> usize {
         let of_row = |row| {
             self.plan.budget.of_row(
                 &self.plan.fields,
@@ -282,7 +277,7 @@ impl<'p> Batch<'p> {
         first: usize,
         excess: Vec<(Range<usize>, Fault)>,
         selected: &mut SelectedRows,
-        events: &Events<'_, '_, '_>,
+        events: &Events<'_>,
     ) {
         for (rows, fault) in excess.into_iter().rev() {
             debug_assert!(rows.end <= selected.len() && first + selected.len() == self.rows.len());
@@ -380,7 +375,7 @@ impl<'p> Batch<'p> {
         &mut self,
         first: usize,
         selected: &SelectedRows,
-        events: &Events<'a, '_, '_>,
+        events: &Events<'a>,
         scratch: &mut Scratch<'a>,
         payloads: &Payloads<'_>,
     ) {
@@ -485,7 +480,7 @@ impl<'p> Batch<'p> {
         &mut self,
         first: usize,
         selected: &SelectedRows,
-        events: &Events<'a, '_, '_>,
+        events: &Events<'a>,
         scratch: &mut Scratch<'a>,
     ) {
         let Scratch { before, after, .. } = scratch;
@@ -512,7 +507,7 @@ impl<'p> Batch<'p> {
     /// Appends the envelopes of all rows of the chunk.
     pub fn end_chunk<'t>(
         &mut self,
-        events: &Events<'_, '_, '_>,
+        events: &Events<'_>,
         table: impl Fn(usize) -> Option<&'t TableEnvelope>,
         input: &Input<'_>,
     ) {
@@ -734,7 +729,7 @@ fn append_image<'a>(
     plan: &Plan,
     envelope: &Envelope<'_>,
     scratch: &mut Scratch<'a>,
-    events: &Events<'a, '_, '_>,
+    events: &Events<'a>,
 ) -> Option<CellFault> {
     let table = match columns {
         Images::None => return None,
@@ -750,7 +745,7 @@ fn append_image<'a>(
     };
     let converters = scratch
         .converters
-        .get(envelope, &plan.columns, events.types);
+        .get(envelope, &plan.columns, &events.types);
     let fault = match cells {
         Some(cells) => table.append(
             cells.iter().map(|(_, value)| value),
@@ -811,7 +806,7 @@ fn cell_error(
 )]
 fn envelope_row<'r, 't: 'r, 'a>(
     row: &'r OutputRow,
-    events: &'r Events<'a, '_, '_>,
+    events: &'r Events<'a>,
     tables: &impl Fn(usize) -> Option<&'t TableEnvelope>,
     input: &Input<'r>,
 ) -> EnvelopeRow<'r, 'a> {

@@ -106,7 +106,7 @@ impl Budget {
         &self,
         fields: &[EnvelopeField],
         row: &EnvelopeRow<'_, '_>,
-        events: &Events<'_, '_, '_>,
+        events: &Events<'_>,
     ) -> usize {
         let types = row.envelope.and_then(|envelope| envelope.types);
         let labels = types
@@ -138,7 +138,7 @@ impl Budget {
 }
 
 /// Returns the bytes of the texts and names that a row repeats from its message.
-fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, '_, '_>) -> usize {
+fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_>) -> usize {
     match content {
         Content::Text(Getter::Row(get) | Getter::Log(get)) => get(row).map_or(0, str::len),
         Content::Text(Getter::Envelope(get)) => row.envelope.and_then(get).map_or(0, str::len),
@@ -151,7 +151,7 @@ fn text_bytes(content: &Content, row: &EnvelopeRow<'_, '_>, events: &Events<'_, 
         Content::ColumnTypes => row
             .envelope
             .and_then(|envelope| envelope.types)
-            .map_or(0, |block| events.types.entry_bytes(block, events.keys)),
+            .map_or(0, |block| events.types.entry_bytes(block, &events.keys)),
         // The shortest member is `"":1,`.
         Content::JdbcTypes => row
             .envelope

@@ -28,13 +28,13 @@ use crate::value::Value;
 use crate::wire::json::Cursor;
 
 /// Rows whose envelopes are appended to the builders.
-pub(crate) struct Rows<'e, 'a, 's, 'k> {
+pub(crate) struct Rows<'e, 'a> {
     rows: Vec<EnvelopeRow<'e, 'a>>,
     /// Runs of consecutive rows with the same envelope: index of the first row and count.
     runs: Vec<(usize, usize)>,
     /// See [`Source::has_log`].
     has_log: bool,
-    events: &'e Events<'a, 's, 'k>,
+    events: &'e Events<'a>,
     columns: &'e [FieldRef],
     /// See [`OutputRow::changed`], [`OutputRow::missing`] and [`OutputRow::types`].
     changed: &'e [NameId],
@@ -42,10 +42,10 @@ pub(crate) struct Rows<'e, 'a, 's, 'k> {
     types: &'e [usize],
 }
 
-impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
+impl<'e, 'a> Rows<'e, 'a> {
     pub fn new(
         rows: Vec<EnvelopeRow<'e, 'a>>,
-        events: &'e Events<'a, 's, 'k>,
+        events: &'e Events<'a>,
         columns: &'e [FieldRef],
         [missing, types]: [&'e [usize]; 2],
         changed: &'e [NameId],
@@ -90,7 +90,7 @@ impl<'e, 'a, 's, 'k> Rows<'e, 'a, 's, 'k> {
     #[allow(clippy::indexing_slicing, reason = "runs are of these rows")]
     fn runs<'r>(
         &'r self,
-    ) -> impl Iterator<Item = (&'r EnvelopeRow<'e, 'a>, usize)> + use<'r, 'e, 'a, 's, 'k> {
+    ) -> impl Iterator<Item = (&'r EnvelopeRow<'e, 'a>, usize)> + use<'r, 'e, 'a> {
         self.runs
             .iter()
             .map(|(first, count)| (&self.rows[*first], *count))
@@ -157,7 +157,7 @@ impl EnvelopeColumn {
     }
 
     /// Appends one value for each row.
-    pub fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    pub fn extend(&mut self, rows: &Rows<'_, '_>) {
         match &mut self.nulls {
             Some(nulls) if self.builder.lacks(rows) => *nulls += rows.len(),
             _ => self.values().extend(rows),
@@ -281,7 +281,7 @@ impl Builder {
     }
 
     /// Returns whether all rows are null. Returns false if the check takes as long as appending them.
-    fn lacks(&self, rows: &Rows<'_, '_, '_, '_>) -> bool {
+    fn lacks(&self, rows: &Rows<'_, '_>) -> bool {
         match self {
             Builder::Text(getter, _) => rows.lack(*getter),
             Builder::Number(getter, _) | Builder::Time(getter, _) => rows.lack(*getter),
@@ -295,7 +295,7 @@ impl Builder {
     }
 
     /// Appends one value for each row.
-    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    fn extend(&mut self, rows: &Rows<'_, '_>) {
         match self {
             _ if self.lacks(rows) => self.push_nulls(rows.len()),
             Builder::Text(getter, texts) => {
@@ -646,7 +646,7 @@ impl TypeMaps {
     fn add<'b>(
         &mut self,
         entries: impl Iterator<Item = &'b (NameId, usize)>,
-        rows: &Rows<'_, '_, '_, '_>,
+        rows: &Rows<'_, '_>,
     ) -> usize {
         let before = self.keys.bytes() + self.values.bytes();
         for (key, id) in entries {
@@ -661,7 +661,7 @@ impl TypeMaps {
     }
 
     /// Appends the declared types of each row.
-    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    fn extend(&mut self, rows: &Rows<'_, '_>) {
         for (row, count) in rows.runs() {
             let types = row.envelope.and_then(|envelope| envelope.types);
             let block = types.map(|number| (number, rows.events.types.block(number)));
@@ -710,7 +710,7 @@ impl JdbcMaps {
     }
 
     /// Appends the JDBC types of each row.
-    fn extend(&mut self, rows: &Rows<'_, '_, '_, '_>) {
+    fn extend(&mut self, rows: &Rows<'_, '_>) {
         for (row, count) in rows.runs() {
             let object = row.envelope.and_then(|envelope| {
                 Some((envelope.jdbc_types.as_deref()?, envelope.quirks.quoting))

@@ -20,7 +20,7 @@ pub(crate) type RowImages = [Option<Image>; 2];
 pub(crate) fn rows<'a>(
     layout: Layout,
     event: &Row,
-    events: &Events<'a, '_, '_>,
+    events: &Events<'a>,
     keys: &mut KeyMoves<'a>,
     push: &mut impl FnMut(&'static str, RowImages),
 ) {
@@ -68,7 +68,7 @@ pub(crate) struct KeyMoves<'a> {
 }
 
 impl<'a> KeyMoves<'a> {
-    fn moves(&mut self, row: &Row, events: &Events<'a, '_, '_>) -> bool {
+    fn moves(&mut self, row: &Row, events: &Events<'a>) -> bool {
         let (Some(before), Some(after)) = (&row.before, &row.after) else {
             return false;
         };
@@ -85,7 +85,7 @@ impl<'a> KeyMoves<'a> {
     }
 
     /// Loads the key of a row's envelope. The rows of a message share it.
-    fn load_key(&mut self, row: &Row, events: &Events<'a, '_, '_>) {
+    fn load_key(&mut self, row: &Row, events: &Events<'a>) {
         if row.envelope.is_some() && self.key.0 == row.envelope {
             return;
         }

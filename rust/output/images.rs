@@ -411,7 +411,7 @@ fn append_any<'a>(
 pub(crate) fn cells_in_order<'e, 'a>(
     image: &Image,
     width: usize,
-    events: &'e Events<'a, '_, '_>,
+    events: &'e Events<'a>,
 ) -> Option<&'e [(NameId, Value<'a>)]> {
     let cells = Some(events.cells_of(&image.base))
         .filter(|cells| cells.len() == width && image.own.is_empty())?;
@@ -431,7 +431,7 @@ pub(crate) fn fill_row<'a>(
     row: &mut Vec<Value<'a>>,
     width: usize,
     image: &Image,
-    events: &Events<'a, '_, '_>,
+    events: &Events<'a>,
 ) {
     row.clear();
     row.resize(width, Value::Missing);
@@ -459,7 +459,7 @@ impl Map {
         &mut self,
         image: &Image,
         by_name: &mut ImageByName<'a>,
-        events: &Events<'a, '_, '_>,
+        events: &Events<'a>,
     ) -> Option<Fault> {
         let mut first = None;
         by_name.load(image, events);
@@ -529,7 +529,7 @@ pub(crate) struct ImageByName<'a> {
 impl<'a> ImageByName<'a> {
     /// Replaces the previous image.
     #[allow(clippy::indexing_slicing, reason = "there is a value for each name")]
-    pub fn load(&mut self, image: &Image, events: &Events<'a, '_, '_>) {
+    pub fn load(&mut self, image: &Image, events: &Events<'a>) {
         if self.values.len() < events.keys.len() {
             self.values.resize(events.keys.len(), (0, Value::Missing));
         }

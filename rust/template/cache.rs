@@ -124,7 +124,7 @@ impl Templates {
         slot: usize,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         payloads: &Payloads<'_>,
     ) -> bool {
         for at in 0..Slot::CAPACITY {
@@ -171,7 +171,7 @@ impl Templates {
         message: &Incoming<'a>,
         dialect: &'static Dialect,
         batch: &mut Batch<'_>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) {
         if dialect.template.is_none() || !message.text.starts_with('{') {
             return;

@@ -36,7 +36,7 @@ impl Elements {
     pub fn learn(
         array: &str,
         may_be_empty: MayBeEmpty,
-        events: &mut Events<'_, '_, '_>,
+        events: &mut Events<'_>,
     ) -> Option<(Elements, Vec<(KeyLiteral, NameId)>)> {
         let (mut all, mut cells) = (Vec::new(), Vec::new());
         let mut cursor = Cursor::new(array, true);

@@ -47,7 +47,7 @@ pub(super) fn learn(
     op: Op,
     envelope: &Envelope<'_>,
     plan: &Plan,
-    events: &mut Events<'_, '_, '_>,
+    events: &mut Events<'_>,
 ) -> Option<Template> {
     let Incoming {
         text, is_detected, ..
@@ -128,7 +128,7 @@ impl<'t> TemplateBuilder<'t> {
         &mut self,
         cursor: &mut Cursor<'t>,
         classify: fn(&str) -> FlatMember,
-        events: &mut Events<'_, '_, '_>,
+        events: &mut Events<'_>,
     ) -> Option<()> {
         let mut has_mark = false;
         let mut seen = HashSet::new();
@@ -382,7 +382,7 @@ fn is_flat(text: &str, classify: fn(&str) -> FlatMember) -> bool {
 }
 
 /// Returns the names of a row.
-fn names(row: &str, events: &mut Events<'_, '_, '_>) -> Option<Vec<(KeyLiteral, NameId)>> {
+fn names(row: &str, events: &mut Events<'_>) -> Option<Vec<(KeyLiteral, NameId)>> {
     let mut names: Vec<(KeyLiteral, NameId)> = Vec::new();
     let mut cursor = Cursor::new(row, true);
     let mut members = cursor.object().ok()?;
@@ -408,7 +408,7 @@ fn row_plan(
     names: Vec<(KeyLiteral, NameId)>,
     envelope: &Envelope<'_>,
     plan: &Plan,
-    events: &Events<'_, '_, '_>,
+    events: &Events<'_>,
 ) -> Option<RowPlan> {
     let mut columns = vec![0; plan.width()];
     let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
@@ -429,7 +429,7 @@ fn row_plan(
         let converter = events
             .keys
             .column(id)
-            .map(|column| plan.columns.converter(column, envelope, events.types));
+            .map(|column| plan.columns.converter(column, envelope, &events.types));
         (
             key,
             Cell {

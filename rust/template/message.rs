@@ -167,7 +167,7 @@ impl Template {
         number: usize,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         payloads: &Payloads<'_>,
         buffers: &mut Buffers,
     ) -> Option<()> {
@@ -209,7 +209,7 @@ impl Template {
         &self,
         message: &Incoming<'a>,
         batch: &mut Batch<'_>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
         buffers: &mut Buffers,
     ) -> Option<Op> {
         if self
@@ -243,7 +243,7 @@ impl Template {
             requested: Requested {
                 spans: spans && self.passes && may_be_update,
                 missing: batch.wants_missing() && self.passes,
-                max_rows: self.max_rows(message, plan, events.types),
+                max_rows: self.max_rows(message, plan, &events.types),
             },
             op,
             batch,
@@ -284,7 +284,7 @@ impl Template {
     }
 
     /// Returns whether the message's key has the template's primary key columns.
-    fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_, '_, '_>) -> bool {
+    fn has_same_key(&self, message: &Incoming<'_>, events: &mut Events<'_>) -> bool {
         let Some(names) = self.spec.key_names else {
             return true;
         };
@@ -701,7 +701,7 @@ struct MatchedMessage<'r, 'a> {
 
 impl MatchedMessage<'_, '_> {
     /// Returns whether the rows are within the budget. If not, the ordinary reader creates the error.
-    fn fits(&self, plan: &Plan, events: &Events<'_, '_, '_>, payloads: &Payloads<'_>) -> bool {
+    fn fits(&self, plan: &Plan, events: &Events<'_>, payloads: &Payloads<'_>) -> bool {
         let (count, length, kept) = (
             self.buffers.count(),
             self.message.text.len(),

@@ -271,7 +271,7 @@ pub(crate) struct RowMetadata {
 pub(crate) type ChunkMetadata<'a> = (Option<usize>, Option<Range<usize>>, &'a str);
 
 impl RowMetadata {
-    pub fn in_chunk<'a>(&self, events: &mut Events<'a, '_, '_>) -> ChunkMetadata<'a> {
+    pub fn in_chunk<'a>(&self, events: &mut Events<'a>) -> ChunkMetadata<'a> {
         let first = events.names.len();
         events.names.extend_from_slice(&self.primary_key);
         let primary_key = Some(first..events.names.len()).filter(|names| !names.is_empty());

@@ -51,7 +51,7 @@ struct ImageEnd {
 }
 
 impl<'h, 'a> Change<'h, 'a> {
-    pub fn new(header: &'h mut Header<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Self {
+    pub fn new(header: &'h mut Header<'a>, context: &mut EntryContext<'_, '_, 'a>) -> Self {
         context.columns.trim();
         let starts = context.columns.starts(header.database, header.table);
         let first_image = context.events.images.len();
@@ -72,7 +72,7 @@ impl<'h, 'a> Change<'h, 'a> {
     pub fn read(
         mut self,
         content: Reader<'a>,
-        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+        context: &mut EntryContext<'_, '_, 'a>,
     ) -> Result<()> {
         let mut rest = content;
         if self.read_usual(&mut rest).is_err() {
@@ -115,11 +115,7 @@ impl<'h, 'a> Change<'h, 'a> {
         Ok(())
     }
 
-    fn row(
-        &mut self,
-        row: Reader<'a>,
-        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
-    ) -> Result<()> {
+    fn row(&mut self, row: Reader<'a>, context: &mut EntryContext<'_, '_, 'a>) -> Result<()> {
         let mut rest = row;
         let [before, after] = self.starts;
         let before = image(&mut rest, row_data::beforeColumns, before, context)
@@ -140,7 +136,7 @@ impl<'h, 'a> Change<'h, 'a> {
         Ok(())
     }
 
-    fn emit(&self, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+    fn emit(&self, context: &mut EntryContext<'_, '_, 'a>) -> Result<()> {
         let operation = event_name(self.event_type.or(self.header.event_type).unwrap_or(UPDATE));
         let op = canal_json::op_of(&operation, self.is_ddl);
         let images = self.first_image..context.events.images.len();
@@ -195,7 +191,7 @@ fn row_images(
     before: Option<Cells>,
     after: Option<Cells>,
     are_in_order: bool,
-    events: &Events<'_, '_, '_>,
+    events: &Events<'_>,
 ) -> Result<(Option<Image>, Option<Image>)> {
     let missing = || no_image(op);
     let whole = |cells| Image::ordered(cells, are_in_order);
@@ -217,12 +213,7 @@ fn row_images(
     }
 }
 
-fn have_same_keys(
-    one: &Cells,
-    other: &Cells,
-    are_in_order: bool,
-    events: &Events<'_, '_, '_>,
-) -> bool {
+fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Events<'_>) -> bool {
     if are_in_order {
         return one.len() == other.len();
     }
@@ -235,7 +226,7 @@ fn image<'a>(
     row: &mut Reader<'a>,
     image: Tag,
     start: ColumnId,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Result<ImageEnd> {
     let first = context.events.cells.len();
     let mut end = ImageEnd {
@@ -267,7 +258,7 @@ fn image<'a>(
 fn read_usual<'a>(
     row: &mut Reader<'a>,
     previous: ColumnId,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let (text, rest) = cached.usual_value(row.rest())?;
@@ -283,7 +274,7 @@ fn read_usual<'a>(
 fn read_cached<'a>(
     column: Reader<'a>,
     previous: ColumnId,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Option<ColumnId> {
     let (id, cached) = context.columns.following(previous)?;
     let (varying, suffix_length) = cached.varying_part(column.rest())?;
@@ -359,7 +350,7 @@ fn read_uncached<'a>(
     column: Reader<'a>,
     image: Tag,
     end: &mut ImageEnd,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Result<()> {
     let column = Column::read(column)?;
     let key = context
@@ -484,7 +475,7 @@ impl<'a> LastRow<'a> {
         &self,
         images: &std::ops::Range<usize>,
         are_in_order: bool,
-        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+        context: &mut EntryContext<'_, '_, 'a>,
     ) -> Result<ChunkMetadata<'a>> {
         let (before, after) = (
             context.events.image(images, images.len().wrapping_sub(2)),
@@ -523,7 +514,7 @@ impl<'a> LastRow<'a> {
 fn read_metadata<'a>(
     row: Reader<'a>,
     images: &[Tag],
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<RowMetadata> {
     let (mut seen, mut key, mut primary_key) = (HashSet::new(), NameId::START, Vec::new());
     let (mut jdbc_types, wants_jdbc_types) = (String::from("{"), events.needs.jdbc_types);

@@ -70,9 +70,9 @@ static TIDB: Quirks = Quirks {
 const MAX_ENTRIES: usize = 1 << 18;
 
 /// Input and output of reading a message.
-struct EntryContext<'c, 'r, 'a, 's, 'k> {
+struct EntryContext<'c, 'r, 'a> {
     reading: &'c ReadContext<'r, 'a>,
-    events: &'c mut Events<'a, 's, 'k>,
+    events: &'c mut Events<'a>,
     /// The whole message.
     message: &'a [u8],
     columns: &'c mut ColumnCache,
@@ -81,7 +81,7 @@ struct EntryContext<'c, 'r, 'a, 's, 'k> {
 fn read<'a>(
     bytes: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     if bytes.is_empty() {
@@ -129,7 +129,7 @@ fn message_type(mut message: Reader<'_>) -> Result<MessageType> {
     }
 }
 
-fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn packet<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a>) -> Result<()> {
     let (mut kind, mut compression, mut body) = (0, NONE, None);
     message.fields(packet::KNOWN, |tag, reader| {
         match tag {
@@ -198,7 +198,7 @@ fn ack(body: Reader<'_>) -> Fault {
     }
 }
 
-fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, '_>) -> Result<()> {
+fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a>) -> Result<()> {
     let first = context.events.envelopes.len();
     let (mut batch, mut entries, mut last) = (None, 0, LastTexts::default());
     message.fields(batch::KNOWN, |tag, reader| {
@@ -242,7 +242,7 @@ fn messages<'a>(message: Reader<'a>, context: &mut EntryContext<'_, '_, 'a, '_, 
 fn entry<'a>(
     message: Reader<'a>,
     last: &mut LastTexts<'a>,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Result<()> {
     let mut rest = message;
     // A fault gets its path below.
@@ -311,7 +311,7 @@ fn transaction<'a>(
     content: Reader<'a>,
     kind: u64,
     header: &Header<'a>,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Result<()> {
     let (mut id, mut xa) = (None, Xa::default());
     content.fields(transaction::KNOWN, |tag, reader| {
@@ -335,7 +335,7 @@ fn transaction<'a>(
 fn gtid<'a>(
     content: Reader<'a>,
     mut header: Header<'a>,
-    context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+    context: &mut EntryContext<'_, '_, 'a>,
 ) -> Result<()> {
     if let (b"gtid", gtid) = pair(content)? {
         header.gtid = gtid.as_text()?;
@@ -513,7 +513,7 @@ impl<'a> Header<'a> {
         &self,
         operation: Cow<'a, str>,
         transaction: Option<&'a str>,
-        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+        context: &mut EntryContext<'_, '_, 'a>,
         set: impl FnOnce(&mut Envelope<'a>),
     ) -> Result<usize> {
         // TiCDC has no binlog file.
@@ -545,7 +545,7 @@ impl<'a> Header<'a> {
         op: Op,
         kind: u64,
         transaction: Option<&'a str>,
-        context: &mut EntryContext<'_, '_, 'a, '_, '_>,
+        context: &mut EntryContext<'_, '_, 'a>,
     ) -> Result<()> {
         let operation = self
             .event_type

@@ -14,7 +14,7 @@ use crate::wire::json::Cursor;
 /// Reads the schema part, an object or null. Returns the block of declared types, if types are needed.
 pub(super) fn schema_part(
     cursor: &mut Cursor<'_>,
-    events: &mut Events<'_, '_, '_>,
+    events: &mut Events<'_>,
 ) -> Result<Option<usize>> {
     if cursor.peek() == Some(b'n') {
         return cursor.null().map(|()| None);
@@ -71,7 +71,7 @@ pub(super) struct Schema {
 impl Schema {
     /// Declares the columns of a row, from the fields of `after` or `before`. The schema of a row without an envelope
     /// has the columns itself. The `data` of a CloudEvent is an envelope.
-    fn declare(&self, events: &mut Events<'_, '_, '_>) -> Option<usize> {
+    fn declare(&self, events: &mut Events<'_>) -> Option<usize> {
         let message = self
             .member("data")
             .filter(|_| self.member("specversion").is_some())

@@ -118,7 +118,7 @@ impl<'a> BoundSchemas<'a> {
         }
     }
 
-    fn bind(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<&BoundSchema> {
+    fn bind(&mut self, id: u32, events: &mut Events<'_>) -> Result<&BoundSchema> {
         if self.last.0 != id || self.last.1 >= self.bound.len() {
             let place = match self.by_id.get(&id) {
                 Some(place) => *place,
@@ -131,7 +131,7 @@ impl<'a> BoundSchemas<'a> {
             .ok_or_else(|| Fault::new(Kind::Envelope, "has no schema"))
     }
 
-    fn add(&mut self, id: u32, events: &mut Events<'_, '_, '_>) -> Result<usize> {
+    fn add(&mut self, id: u32, events: &mut Events<'_>) -> Result<usize> {
         let schema = self.snapshot.find(id)?.clone();
         let bound = BoundSchema::new(schema, id, events)?;
         self.bound.push(bound);
@@ -141,7 +141,7 @@ impl<'a> BoundSchemas<'a> {
 }
 
 impl BoundSchema {
-    fn new(schema: Arc<WriterSchema>, id: u32, events: &mut Events<'_, '_, '_>) -> Result<Self> {
+    fn new(schema: Arc<WriterSchema>, id: u32, events: &mut Events<'_>) -> Result<Self> {
         let (before, after) = match (&schema.key, &schema.message) {
             (Some(plan), _) | (None, Ok(MessagePlan::Flat(plan))) => (None, Some(&plan.row)),
             (None, Ok(MessagePlan::Envelope(plan))) => (
@@ -183,7 +183,7 @@ fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
     })
 }
 
-fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<BoundColumn> {
+fn bound_columns(row: &RecordPlan, events: &mut Events<'_>) -> Vec<BoundColumn> {
     let column = |field: &RowField| {
         let key = events.keys.intern_plain(&field.name);
         let may_be_mark = field.added.is_none()
@@ -199,7 +199,7 @@ fn bound_columns(row: &RecordPlan, events: &mut Events<'_, '_, '_>) -> Vec<Bound
 }
 
 /// Declares the types of a row's columns. Returns their block.
-fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_, '_, '_>) -> usize {
+fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_>) -> usize {
     /// Blocks are stored with their schemas, so the lookup needs no hint.
     const HINT: usize = usize::MAX - 1;
     events.types.start();
@@ -223,7 +223,7 @@ fn declare(row: &RecordPlan, columns: &[BoundColumn], events: &mut Events<'_, '_
 pub(super) fn read<'a>(
     bytes: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     let snapshot = caches.debezium_avro.snapshot;
@@ -235,7 +235,7 @@ pub(super) fn read<'a>(
 pub(crate) fn read_deleted_row<'a>(
     key: &'a [u8],
     options: &DialectOptions,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     events.set_dialect(&QUIRKS);
@@ -264,7 +264,7 @@ pub(crate) fn is_known(key: &[u8], caches: &Caches<'_>) -> bool {
 pub(super) fn read_deleted<'a>(
     key: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     read_key_as_deleted(key, false, reading, events, caches)
@@ -274,7 +274,7 @@ fn read_key_as_deleted<'a>(
     key: &'a [u8],
     is_debezium: bool,
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     let snapshot = caches.debezium_avro.snapshot;
@@ -288,7 +288,7 @@ fn read_datum<'a>(
     bytes: &'a [u8],
     is_key: bool,
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<Message<'a>> {
     let id = schema_id(bytes).ok_or_else(|| {
@@ -342,7 +342,7 @@ struct Datum<'d, 'a> {
 }
 
 impl<'d, 'a> Datum<'d, 'a> {
-    fn context(&self, events: &Events<'a, '_, '_>) -> ValueContext<'d, 'a> {
+    fn context(&self, events: &Events<'a>) -> ValueContext<'d, 'a> {
         ValueContext {
             schemas: &self.bound.schema.schemas,
             arena: events.arena,
@@ -350,11 +350,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         }
     }
 
-    fn read_envelope(
-        &mut self,
-        plan: &'d EnvelopePlan,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<()> {
+    fn read_envelope(&mut self, plan: &'d EnvelopePlan, events: &mut Events<'a>) -> Result<()> {
         self.message.shape = if plan
             .steps
             .iter()
@@ -368,14 +364,14 @@ impl<'d, 'a> Datum<'d, 'a> {
         self.steps(&plan.steps, events)
     }
 
-    fn steps(&mut self, steps: &'d [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn steps(&mut self, steps: &'d [Step], events: &mut Events<'a>) -> Result<()> {
         steps.iter().try_for_each(|step| {
             self.step(step, events)
                 .map_err(|fault| fault.within(&step.name))
         })
     }
 
-    fn step(&mut self, step: &'d Step, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn step(&mut self, step: &'d Step, events: &mut Events<'a>) -> Result<()> {
         let schemas = &self.bound.schema.schemas;
         match &step.action {
             Action::Skip => schemas.skip(&step.schema, self.reader),
@@ -410,7 +406,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         &mut self,
         image: &'d Choice<Option<RecordPlan>>,
         columns: &'d [BoundColumn],
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<Option<Cells>> {
         let Some(row) = image.pick(self.reader)? else {
             return Ok(None);
@@ -452,7 +448,7 @@ impl<'d, 'a> Datum<'d, 'a> {
         &mut self,
         plan: &'d FlatPlan,
         reading: &ReadContext<'_, 'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<()> {
         self.message.shape = Shape::Flat;
         let (start, context) = (events.cells.len(), self.context(events));
@@ -489,7 +485,7 @@ impl<'d, 'a> Datum<'d, 'a> {
 fn primary_key(
     key: Option<&[u8]>,
     schemas: &SchemaSnapshot,
-    events: &mut Events<'_, '_, '_>,
+    events: &mut Events<'_>,
 ) -> Result<Option<Range<usize>>> {
     let Some(key) = key else { return Ok(None) };
     let Some(id) = schema_id(key) else {

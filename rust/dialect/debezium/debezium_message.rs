@@ -83,7 +83,7 @@ impl<'a> Message<'a> {
         key: NameId,
         value: Value<'a>,
         reading: &ReadContext<'_, 'a>,
-        events: &Events<'_, '_, '_>,
+        events: &Events<'_>,
     ) -> Result<bool> {
         let (name, is_requested) = (events.keys.name(key), events.keys.column(key).is_some());
         match reading.options.op_column.as_deref() {
@@ -120,8 +120,8 @@ impl<'a> Message<'a> {
     /// Adds the message to the events. Calls `primary_key` for a row change.
     pub fn emit(
         mut self,
-        primary_key: impl FnOnce(&mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>>,
-        events: &mut Events<'a, '_, '_>,
+        primary_key: impl FnOnce(&mut Events<'a>) -> Result<Option<Range<usize>>>,
+        events: &mut Events<'a>,
     ) -> Result<()> {
         if let Some(fault) = self.unsaid.take().filter(|_| self.deleted.is_none()) {
             return Err(fault);

@@ -187,11 +187,7 @@ pub(super) const UNWRAPPED: &str = "; if the message is a row without an envelop
 /// Advice for the events of an outbox.
 const OUTBOX: &str = "is a string, as Debezium's EventRouter writes it, not a row; read the topic of the outbox table without EventRouter, or set table.expand.json.payload=true in EventRouter and unwrapped=True here";
 
-fn read<'a>(
-    text: &'a str,
-    reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
-) -> Result<()> {
+fn read<'a>(text: &'a str, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
     let mut cursor = Cursor::new(text, reading.lenient);
     records::records(&mut cursor, |cursor| {
         let message = Reader::new(reading, events).read_checked(cursor, text)?;
@@ -211,7 +207,7 @@ fn read<'a>(
 pub(crate) fn read_deleted<'a>(
     key: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<()> {
     let within = |fault: Fault| fault.without_byte().within("key");
     let no_row = || {
@@ -308,8 +304,8 @@ fn may_be_row(object: &Cursor<'_>) -> bool {
 }
 
 /// Reads one message.
-struct Reader<'r, 'a, 's, 'k> {
-    events: &'r mut Events<'a, 's, 'k>,
+struct Reader<'r, 'a> {
+    events: &'r mut Events<'a>,
     reading: &'r ReadContext<'r, 'a>,
     /// The payload in a wrapper.
     payload: Option<Message<'a>>,
@@ -326,10 +322,10 @@ struct Reader<'r, 'a, 's, 'k> {
     depth: u32,
 }
 
-impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
+impl<'a> Context<'a> for Reader<'_, 'a> {
     #[inline(always)]
     fn members(&mut self) -> &mut MemberNames {
-        self.events.members
+        &mut self.events.members
     }
 
     #[inline(always)]
@@ -353,8 +349,8 @@ impl<'a> Context<'a> for Reader<'_, 'a, '_, '_> {
     }
 }
 
-impl<'r, 'a, 's, 'k> Reader<'r, 'a, 's, 'k> {
-    fn new(reading: &'r ReadContext<'r, 'a>, events: &'r mut Events<'a, 's, 'k>) -> Self {
+impl<'r, 'a> Reader<'r, 'a> {
+    fn new(reading: &'r ReadContext<'r, 'a>, events: &'r mut Events<'a>) -> Self {
         Reader {
             events,
             reading,
@@ -673,7 +669,7 @@ impl<'a> Members<'a> {
 const ROUTED_FROM: &str = "__dbz__physicalTableIdentifier";
 
 /// Returns the names in the message's key, with or without its own schema part. Any other key has no names.
-fn key_names(key: &[u8], events: &mut Events<'_, '_, '_>) -> Option<Range<usize>> {
+fn key_names(key: &[u8], events: &mut Events<'_>) -> Option<Range<usize>> {
     let mut cursor = Cursor::new(std::str::from_utf8(without_schema_id(key)).ok()?, true);
     if is_wrapper(&cursor) {
         cursor = member(&cursor, |name, _| name == "payload")?;

@@ -61,7 +61,7 @@ struct Statement {
 fn read<'a>(
     bytes: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     match bytes {
@@ -74,7 +74,7 @@ fn read<'a>(
 fn read_statement(
     json: &[u8],
     reading: &ReadContext<'_, '_>,
-    events: &mut Events<'_, '_, '_>,
+    events: &mut Events<'_>,
 ) -> Result<()> {
     let statement: Statement = serde_json::from_slice(json).map_err(|error| {
         Fault::new(Kind::Envelope, format!("is not a TiCDC DDL event: {error}")).at(1)
@@ -95,7 +95,7 @@ fn read_statement(
 fn read_watermark(
     bytes: &[u8],
     reading: &ReadContext<'_, '_>,
-    events: &mut Events<'_, '_, '_>,
+    events: &mut Events<'_>,
 ) -> Result<()> {
     let wrong = || {
         Fault::new(
@@ -111,7 +111,7 @@ fn read_watermark(
     push(Op::Watermark, envelope, events)
 }
 
-fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a, '_, '_>) -> Result<()> {
+fn push<'a>(op: Op, envelope: Envelope<'a>, events: &mut Events<'a>) -> Result<()> {
     let envelope = events.envelope(envelope)?;
     events.row(op, envelope, None, None);
     Ok(())
@@ -123,7 +123,7 @@ pub(crate) fn read_key<'a>(
     key: Option<&'a [u8]>,
     is_named: bool,
     options: &DialectOptions,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<bool> {
     let missing = || {

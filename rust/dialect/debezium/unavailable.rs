@@ -56,7 +56,7 @@ fn is_unavailable(value: &Value<'_>) -> bool {
     clippy::indexing_slicing,
     reason = "the image is a range of these cells"
 )]
-pub(super) fn drop_unavailable(image: &mut Cells, events: &mut Events<'_, '_, '_>) {
+pub(super) fn drop_unavailable(image: &mut Cells, events: &mut Events<'_>) {
     let mut end = image.start;
     for at in image.clone() {
         if !is_unavailable(&events.cells[at].1) {

@@ -191,7 +191,7 @@ enum RecordImage<'a, 'p> {
 fn read<'a>(
     bytes: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     let plan = reading.options.dts.as_ref().or(PUBLISHED.as_ref());
@@ -208,7 +208,7 @@ fn read<'a>(
 fn try_read<'a>(
     bytes: &'a [u8],
     options: &DialectOptions,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Option<Result<()>> {
     let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
@@ -239,7 +239,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         bytes: &'a [u8],
         plan: &'p SchemaPlan,
         cache: &'c mut RecordCache<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Self {
         cache.before.clear();
         events.new_envelope(&QUIRKS);
@@ -256,7 +256,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the fields of the plan's header.
-    fn read_header(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read_header(&mut self, events: &mut Events<'a>) -> Result<()> {
         if self.read_published_header(events).is_some() {
             return Ok(());
         }
@@ -269,7 +269,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the header of the published schemas, without two jumps for each field.
-    fn read_published_header(&mut self, events: &mut Events<'a, '_, '_>) -> Option<()> {
+    fn read_published_header(&mut self, events: &mut Events<'a>) -> Option<()> {
         use Action::{Scalar as Read, Tags, Times};
         static NUMBER: Choice<ScalarEncoding> = Choice::Fixed(ScalarEncoding::Number);
         static TEXT: Choice<ScalarEncoding> = Choice::Fixed(ScalarEncoding::Bytes);
@@ -304,7 +304,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         self.tags(tags, events).ok()
     }
 
-    fn read(&mut self, steps: &'p [Step], events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn read(&mut self, steps: &'p [Step], events: &mut Events<'a>) -> Result<()> {
         for step in steps {
             if step.is_optional && self.reader.is_at_end() {
                 break;
@@ -328,7 +328,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     #[inline(always)]
-    fn step(&mut self, action: &'p Action, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn step(&mut self, action: &'p Action, events: &mut Events<'a>) -> Result<()> {
         let plan = self.plan;
         match action {
             Action::Scalar(scalar, encoding) => self.scalar(*scalar, encoding, events),
@@ -351,7 +351,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         &mut self,
         scalar: Scalar,
         encoding: &'p Choice<ScalarEncoding>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<()> {
         let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else {
             return Ok(());
@@ -414,11 +414,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the times at which the record passed the stages of DTS. The last stage wrote it.
-    fn times(
-        &mut self,
-        times: &'p Choice<ItemsEncoding>,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<()> {
+    fn times(&mut self, times: &'p Choice<ItemsEncoding>, events: &mut Events<'a>) -> Result<()> {
         let mut last = None;
         self.plan
             .for_each_item(times, &mut self.reader, |reader, encoding| {
@@ -431,11 +427,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(())
     }
 
-    fn tags(
-        &mut self,
-        tags: &'p Choice<ItemsEncoding>,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<()> {
+    fn tags(&mut self, tags: &'p Choice<ItemsEncoding>, events: &mut Events<'a>) -> Result<()> {
         let (reader, Some(envelope)) = (&mut self.reader, events.envelopes.last_mut()) else {
             return Ok(());
         };
@@ -475,7 +467,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     fn columns(
         &mut self,
         columns: &'p Choice<ColumnsEncoding>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<()> {
         self.columns = match columns.pick(&mut self.reader)? {
             ColumnsEncoding::Null => ColumnListing::Null,
@@ -489,11 +481,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Reads the list of columns. Skips it if it equals the table's cached list.
-    fn list(
-        &mut self,
-        record: &'p RecordPlan,
-        events: &mut Events<'a, '_, '_>,
-    ) -> Result<ColumnList<'a>> {
+    fn list(&mut self, record: &'p RecordPlan, events: &mut Events<'a>) -> Result<ColumnList<'a>> {
         if !self.list.raw.is_empty() && self.reader.eat(self.list.raw) {
             return Ok(self.list);
         }
@@ -516,7 +504,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     fn read_columns(
         &mut self,
         record: &'p RecordPlan,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<Vec<ColumnDescriptor>> {
         let (mut columns, mut key) = (Vec::new(), NameId::START);
         let schemas = &self.plan.schemas;
@@ -541,7 +529,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     fn image(
         &mut self,
         image: &'p Choice<ImageEncoding>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<RecordImage<'a, 'p>> {
         match image.pick(&mut self.reader)? {
             ImageEncoding::Null => Ok(RecordImage::None),
@@ -561,7 +549,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         &mut self,
         cell: &'p Choice<CellEncoding>,
         whole: &'p crate::wire::avro_schema::Schema,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<RecordImage<'a, 'p>> {
         if let (ColumnListing::Columns(list), true) = (&self.columns, self.op.is_row_change()) {
             let memo = (self.op == Op::Update).then_some(&mut self.cache.before);
@@ -572,7 +560,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         Ok(RecordImage::Deferred(start, cell))
     }
 
-    fn emit(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit(&mut self, events: &mut Events<'a>) -> Result<()> {
         if self.op.is_row_change() {
             return self.emit_change(events);
         }
@@ -595,7 +583,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
     }
 
     /// Emits a row change. Both images are complete, so nothing is merged.
-    fn emit_change(&mut self, events: &mut Events<'a, '_, '_>) -> Result<()> {
+    fn emit_change(&mut self, events: &mut Events<'a>) -> Result<()> {
         let op = self.op;
         let list = match &self.columns {
             ColumnListing::Columns(list) => *list,
@@ -636,7 +624,7 @@ impl<'a, 'p, 'c> Record<'a, 'p, 'c> {
         &mut self,
         side: Side,
         list: &ColumnList<'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<Option<Cells>> {
         let image = match self.side(side).clone() {
             RecordImage::Deferred(start, cell) => {
@@ -673,7 +661,7 @@ fn cells<'a, 'p>(
     cell: &'p Choice<CellEncoding>,
     list: &ColumnList<'a>,
     mut memo: Option<&mut Vec<(&'a [u8], Value<'a>)>>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
 ) -> Result<RecordImage<'a, 'p>> {
     let first_cell = events.cells.len();
     let (mut items, mut at) = (Items::default(), 0);
@@ -714,7 +702,7 @@ fn cells<'a, 'p>(
 }
 
 /// Returns the number of requested columns, if they are the table's first ones in their order.
-fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> Option<usize> {
+fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_>) -> Option<usize> {
     let mut requested = columns.iter().filter(|column| column.is_requested);
     requested.try_fold(0, |place, column| {
         (events.keys.column(column.key) == Some(place)).then_some(place + 1)
@@ -722,7 +710,7 @@ fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_, '_, '_>) -> 
 }
 
 /// Returns the block of declared types of a list of columns. `raw` is its cache key.
-fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_, '_, '_>) -> usize {
+fn types(raw: &[u8], columns: &[ColumnDescriptor], events: &mut Events<'_>) -> usize {
     let hint = columns.last().map_or(0, |column| column.key.index());
     if let Some(block) = events.types.latest(hint, |cached| cached == raw) {
         return block;
@@ -757,7 +745,7 @@ fn no_columns(listing: &ColumnListing<'_>) -> Fault {
 }
 
 /// Reads the primary key of `{"PRIMARY":["id"],"uk_code":["code"]}`.
-fn primary_key<'a>(json: &'a str, events: &mut Events<'a, '_, '_>) -> Result<Option<Range<usize>>> {
+fn primary_key<'a>(json: &'a str, events: &mut Events<'a>) -> Result<Option<Range<usize>>> {
     let mut cursor = Cursor::new(json, true);
     let (mut members, mut found) = (cursor.object()?, None);
     while let Some(name) = cursor.next_key(&mut members)? {

@@ -138,7 +138,7 @@ struct Checksum {
 fn read<'a>(
     bytes: &'a [u8],
     reading: &ReadContext<'_, 'a>,
-    events: &mut Events<'a, '_, '_>,
+    events: &mut Events<'a>,
     _: &mut Caches<'a>,
 ) -> Result<()> {
     if is_avro(bytes) {
@@ -162,7 +162,7 @@ fn read<'a>(
 
 /// Replaces the objects of requested TIMESTAMP columns. No other value is an object.
 #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
-fn read_timestamps(cells: Cells, events: &mut Events<'_, '_, '_>) {
+fn read_timestamps(cells: Cells, events: &mut Events<'_>) {
     for (key, value) in &mut events.cells[cells] {
         if let (Value::Nested(object), Some(_)) = (*value, events.keys.column(*key))
             && let Ok(Timestamp {
@@ -202,7 +202,7 @@ impl<'a> Message<'a> {
         self,
         quirks: &'static Quirks,
         reading: &ReadContext<'_, 'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<()> {
         self.check()?;
         let op = self.op()?;
@@ -264,7 +264,7 @@ impl<'a> Message<'a> {
         op: Op,
         quirks: &'static Quirks,
         reading: &ReadContext<'_, 'a>,
-        events: &mut Events<'a, '_, '_>,
+        events: &mut Events<'a>,
     ) -> Result<Envelope<'a>> {
         let mut envelope = Envelope {
             database: text(self.database),

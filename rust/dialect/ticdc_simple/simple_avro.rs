@@ -29,7 +29,7 @@ pub(crate) fn is_message(bytes: &[u8]) -> bool {
     matches!(bytes, [22, kind, payload, 2, ..] if kind == payload && matches!(kind, 0 | 2 | 4 | 6))
 }
 
-pub(super) fn read<'a>(bytes: &'a [u8], events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {
+pub(super) fn read<'a>(bytes: &'a [u8], events: &mut Events<'a>) -> Result<Message<'a>> {
     let mut reader = Reader::new(bytes);
     reader.index(RECORDS, "branch")?;
     let kind = reader.index(KINDS, "symbol").within("type")?;
@@ -59,7 +59,7 @@ fn watermark<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>> {
     })
 }
 
-fn bootstrap<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Message<'a>> {
+fn bootstrap<'a>(reader: &mut Reader<'a>, events: &Events<'a>) -> Result<Message<'a>> {
     let build_ts = Some(reader.long().within("buildTs")?);
     let table_schema = Some(table_schema(reader, events).within("tableSchema")?);
     Ok(Message {
@@ -70,7 +70,7 @@ fn bootstrap<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result
     })
 }
 
-fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Message<'a>> {
+fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a>) -> Result<Message<'a>> {
     let operation = word(symbol(reader, &DDL_TYPES).within("type")?);
     let sql = Some(CowStr(reader.text().within("sql")?.into()));
     let commit_ts = Some(reader.long().within("commitTs")?);
@@ -88,7 +88,7 @@ fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<Messa
     })
 }
 
-fn dml<'a>(reader: &mut Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<Message<'a>> {
+fn dml<'a>(reader: &mut Reader<'a>, events: &mut Events<'a>) -> Result<Message<'a>> {
     Ok(Message {
         database: Some(CowStr(reader.text().within("database")?.into())),
         table: {
@@ -120,7 +120,7 @@ fn checksum(reader: &mut Reader<'_>) -> Result<Checksum> {
 }
 
 /// Reads a map, whose order is random.
-fn row_image<'a>(reader: &mut Reader<'a>, events: &mut Events<'a, '_, '_>) -> Result<Cells> {
+fn row_image<'a>(reader: &mut Reader<'a>, events: &mut Events<'a>) -> Result<Cells> {
     let start = events.cells.len();
     reader.items(|reader| {
         let name = reader.text()?;
@@ -152,7 +152,7 @@ fn value<'a>(reader: &mut Reader<'a>, arena: &'a bumpalo::Bump) -> Result<Value<
 }
 
 /// Returns a table's schema as JSON. Users see it in this form.
-fn table_schema<'a>(reader: &mut Reader<'a>, events: &Events<'a, '_, '_>) -> Result<RawNested<'a>> {
+fn table_schema<'a>(reader: &mut Reader<'a>, events: &Events<'a>) -> Result<RawNested<'a>> {
     let description = Description {
         database: reader.text().within("database")?.into(),
         table: reader.text().within("table")?.into(),

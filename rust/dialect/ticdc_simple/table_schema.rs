@@ -179,13 +179,13 @@ impl TableSchema {
     }
 
     /// Declares the types and the primary key of a message's columns.
-    pub fn declare(&self, envelope: &mut Envelope<'_>, events: &mut Events<'_, '_, '_>) {
+    pub fn declare(&self, envelope: &mut Envelope<'_>, events: &mut Events<'_>) {
         if events.needs.types {
             let mut cursor = Cursor::new(&self.types, true);
             // The version selects the block. This crate wrote the text, so it is valid.
             envelope.types = events
                 .types
-                .read(&mut cursor, events.keys, self.version as usize)
+                .read(&mut cursor, &mut events.keys, self.version as usize)
                 .ok();
         }
         let first = events.names.len();
@@ -198,7 +198,7 @@ impl TableSchema {
 
     /// Makes negative numbers of bits and sets positive. The Avro encoding writes their 64 bits as a signed integer.
     #[allow(clippy::indexing_slicing, reason = "the range is of these cells")]
-    pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_, '_, '_>) {
+    pub fn restore_masks(&self, cells: Cells, events: &mut Events<'_>) {
         for (key, value) in &mut events.cells[cells] {
             let Value::Number(digits) = *value else {
                 continue;
