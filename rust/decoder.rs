@@ -1,7 +1,5 @@
 //! The decoder: options in, record batches out.
 
-use std::borrow::Cow;
-use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
@@ -11,17 +9,11 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, Schema
 use bumpalo::Bump;
 use hashbrown::{HashMap, HashSet};
 
-use crate::dialect::{
-    self, Caches, DEBEZIUM_AVRO, DEBEZIUM_JSON, Dialect, DialectOptions, Found, KeptCaches, Read,
-    ReadContext, SchemaSnapshot, TICDC_AVRO, Wire, begins_like_json, begins_like_message,
-    claim_check, explained, is_known, is_tidb, read_deleted, read_deleted_row, read_key, schema_id,
-    without_schema_id,
-};
-use crate::error::{Error, Fault, Kind, MAX_TEXT, Result, shortened};
-use crate::event::{Envelope, Events, Known, Op};
+use crate::dialect::{self, Caches, Dialect, DialectOptions, KeptCaches, Payload, SchemaSnapshot};
+use crate::error::{Error, MAX_TEXT, Result, shortened};
+use crate::event::{Envelope, Events, Known};
 use crate::interner::{ColumnNames, Interner};
 use crate::mysql::types::{DeclaredType, DeclaredTypes};
-use crate::named::unknown;
 use crate::options::{Layout, Options};
 use crate::output::batch::{Batch, Finished, Scratch};
 use crate::output::converter::KnownConverters;
@@ -32,19 +24,7 @@ use crate::output::plan::Plan;
 use crate::output::row::{Input, Payloads};
 use crate::template::{Incoming, Templates};
 use crate::value::Value;
-use crate::wire::compression::{Compression, expand};
-use crate::wire::utf8::{self, Texts};
-
-/// Returns whether messages of a dialect refer to schemas by their ids.
-fn has_schemas(dialect: &Dialect) -> bool {
-    matches!(dialect.name, DEBEZIUM_AVRO | TICDC_AVRO)
-}
-
-/// Returns whether a key is an Avro datum with a schema id in front of it. The id alone is no proof: JSON may follow an
-/// id too. A datum may also begin like JSON.
-fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
-    is_known(key, caches) || schema_id(key).is_some() && !begins_like_json(without_schema_id(key))
-}
+use crate::wire::utf8::Texts;
 
 /// Bytes of messages that are read before their values are converted: sized for a core's own cache.
 const CHUNK_BYTES: usize = 128 << 10;
@@ -53,12 +33,10 @@ const CHUNK_BYTES: usize = 128 << 10;
 /// output of a call depends only on its input.
 pub struct Decoder {
     options: Options,
-    /// `None` detects the dialect of each message.
-    dialect: Option<&'static Dialect>,
     plan: Plan,
     columns: Arc<ColumnNames>,
     fields: Fields,
-    dialect_options: DialectOptions,
+    dialects: DialectOptions,
     metrics: Mutex<Metrics>,
 }
 
@@ -112,29 +90,33 @@ pub struct Fetched<'f> {
     pub messages: HashMap<usize, Result<&'f [u8], String>>,
 }
 
-/// An expanded message, or the fault that prevents its expansion.
-enum Payload<'a> {
-    Tombstone,
-    /// No bytes. The record's key may explain the message. Only if the dialect is unknown.
-    Empty,
-    Bytes(Cow<'a, [u8]>),
-    /// A claim-checked message, which TiCDC stored with its key.
-    Stored(claim_check::Stored),
-    Invalid(Cell<Option<Fault>>),
+/// Data that a call keeps from chunk to chunk. It refers to interned names and declared types.
+struct Call {
+    known: Known,
+    caches: KeptCaches,
+    converters: KnownConverters,
 }
 
-impl Payload<'_> {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Payload::Bytes(bytes) => bytes,
-            Payload::Stored(stored) => &stored.value,
-            _ => &[],
-        }
-    }
+/// The messages of a chunk, and the state of reading them.
+struct Chunk<'c, 'a> {
+    payloads: Payloads<'c>,
+    events: Events<'a>,
+    caches: Caches<'a>,
+    scratch: Scratch<'a>,
+    texts: Texts<'a>,
 }
 
-/// Consumer of the messages of a chunk.
-trait ChunkReader {
+/// A message of a chunk.
+struct Message<'a> {
+    payload: &'a Payload<'a>,
+    key: Option<&'a [u8]>,
+    /// Index in the input.
+    index: usize,
+    max_rows: usize,
+}
+
+/// Consumer of the messages of a call.
+trait Reader {
     /// Invalidates all references to interned names and declared types.
     fn reset(&mut self) {}
 
@@ -143,66 +125,41 @@ trait ChunkReader {
         false
     }
 
+    /// Reads a message, by default into events.
     fn read<'a>(
         &mut self,
-        messages: &'a [Payload<'_>],
-        input: &Input<'a>,
-        events: &mut Events<'a>,
-        payloads: &Payloads<'_>,
-    ) -> Result<(), DecodeError>;
-}
-
-/// Reads every message into events, and calls `chunk` with the events of each chunk.
-struct EventReader<'r, F> {
-    decoder: &'r Decoder,
-    kept: KeptCaches,
-    chunk: F,
-}
-
-impl<F: FnMut(&mut Events<'_>) -> Result<(), DecodeError>> ChunkReader for EventReader<'_, F> {
-    fn reset(&mut self) {
-        self.kept = KeptCaches::default();
+        decoder: &Decoder,
+        message: &Message<'a>,
+        chunk: &mut Chunk<'_, 'a>,
+    ) -> Result<(), DecodeError> {
+        decoder.read(message, chunk);
+        Ok(())
     }
 
-    fn read<'a>(
-        &mut self,
-        messages: &'a [Payload<'_>],
-        input: &Input<'a>,
-        events: &mut Events<'a>,
-        payloads: &Payloads<'_>,
-    ) -> Result<(), DecodeError> {
-        let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
-        for (index, payload) in messages.iter().enumerate() {
-            let index = payloads.first + index;
-            events.begin(
-                index,
-                self.decoder.plan.budget.max_rows(input.received(index)),
-            );
-            self.decoder
-                .read(payload, input.key(index), events, &mut caches);
-        }
-        self.kept = caches.into_kept();
-        (self.chunk)(events)
+    /// Ends a chunk.
+    fn end(&mut self, chunk: &mut Chunk<'_, '_>) -> Result<(), DecodeError>;
+}
+
+/// Calls itself with the events of each chunk.
+impl<F: FnMut(&mut Events<'_>) -> Result<(), DecodeError>> Reader for F {
+    fn end(&mut self, chunk: &mut Chunk<'_, '_>) -> Result<(), DecodeError> {
+        self(&mut chunk.events)
     }
 }
 
 /// Reads messages into a batch: by a template if one matches, otherwise through events.
 struct BatchReader<'r> {
-    decoder: &'r Decoder,
     batch: Batch<'r>,
     templates: Templates,
-    kept: KeptCaches,
-    converters: KnownConverters,
     /// Index of the first message.
     start: usize,
     /// Bytes of rows after which the batch ends.
     max_bytes: usize,
 }
 
-impl ChunkReader for BatchReader<'_> {
+impl Reader for BatchReader<'_> {
     fn reset(&mut self) {
         self.templates.clear();
-        (self.kept, self.converters) = Default::default();
         self.batch.forget_types();
     }
 
@@ -212,51 +169,50 @@ impl ChunkReader for BatchReader<'_> {
 
     fn read<'a>(
         &mut self,
-        messages: &'a [Payload<'_>],
-        input: &Input<'a>,
-        events: &mut Events<'a>,
-        payloads: &Payloads<'_>,
+        decoder: &Decoder,
+        message: &Message<'a>,
+        chunk: &mut Chunk<'_, 'a>,
     ) -> Result<(), DecodeError> {
-        let mut caches = Caches::new(input.schemas, std::mem::take(&mut self.kept));
-        let mut scratch = Scratch::default();
-        std::mem::swap(&mut scratch.converters, &mut self.converters);
-        let mut texts = Texts::new(input.buffer);
-        for (index, payload) in messages.iter().enumerate() {
-            let index = payloads.first + index;
-            let key = input.key(index);
-            let max_rows = self.decoder.plan.budget.max_rows(input.received(index));
-            let message = self
-                .decoder
-                .incoming(payload, &mut texts, key, index, max_rows);
-            if let Some(message) = &message
-                && let Some(slot) = self.templates.find(message, self.decoder.dialect)
-            {
-                self.batch.append(events, &mut scratch, payloads)?;
-                if self
-                    .templates
-                    .read(slot, message, &mut self.batch, events, payloads)
-                {
-                    continue;
-                }
-            }
-            events.begin(index, max_rows);
-            let dialect = self.decoder.read(payload, key, events, &mut caches);
-            if let (Some(message), Some(dialect)) = (&message, dialect) {
-                self.templates
-                    .learn(message, dialect, &mut self.batch, events);
+        let incoming = decoder.incoming(message, &mut chunk.texts);
+        if let Some(incoming) = &incoming
+            && let Some(slot) = self.templates.find(incoming, decoder.dialects.dialect)
+        {
+            self.batch
+                .append(&mut chunk.events, &mut chunk.scratch, &chunk.payloads)?;
+            if self.templates.read(
+                slot,
+                incoming,
+                &mut self.batch,
+                &mut chunk.events,
+                &chunk.payloads,
+            ) {
+                return Ok(());
             }
         }
-        self.kept = caches.into_kept();
-        self.batch.append(events, &mut scratch, payloads)?;
-        self.converters = scratch.converters;
+        let dialect = decoder.read(message, chunk);
+        if let (Some(incoming), Some(dialect)) = (&incoming, dialect) {
+            self.templates
+                .learn(incoming, dialect, &mut self.batch, &mut chunk.events);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, chunk: &mut Chunk<'_, '_>) -> Result<(), DecodeError> {
+        let Payloads {
+            first,
+            texts,
+            input,
+        } = chunk.payloads;
         self.batch
-            .end_chunk(events, |table| self.templates.envelope(table), input);
-        if payloads.first == self.start {
+            .append(&mut chunk.events, &mut chunk.scratch, &chunk.payloads)?;
+        self.batch
+            .end_chunk(&chunk.events, |table| self.templates.envelope(table), input);
+        if first == self.start {
             let size = |messages: &[Option<&[u8]>]| {
                 messages.iter().flatten().map(|message| message.len()).sum()
             };
-            let rest = input.messages.get(self.start..).unwrap_or_default();
-            let (read, left) = rest.split_at_checked(messages.len()).unwrap_or_default();
+            let rest = input.messages.get(first..).unwrap_or_default();
+            let (read, left) = rest.split_at_checked(texts.len()).unwrap_or_default();
             self.batch.reserve(size(read), size(left));
         }
         Ok(())
@@ -266,11 +222,7 @@ impl ChunkReader for BatchReader<'_> {
 impl Decoder {
     /// Validates the options. Errors about unknown names or types list the allowed ones.
     pub fn new(options: Options) -> Result<Self, String> {
-        let dialect = match options.dialect.as_str() {
-            "auto" => None,
-            name => Some(dialect::find(name).ok_or_else(|| unknown_dialect(name))?),
-        };
-        dialect.map_or(Ok(()), |dialect| dialect::check_effects(dialect, &options))?;
+        let dialect = dialect::requested(&options)?;
         let plan = Plan::new(&options)?;
         let names = plan
             .table
@@ -284,19 +236,13 @@ impl Decoder {
         columns.add_aliases(&options.aliases)?;
         let fields = output_fields(&plan);
         check_names(&fields, &options.keep)?;
-        let dialect_options = DialectOptions::new(&options, plan.has_objects())?;
-        // Templates do not know which member holds the operation.
-        let options = Options {
-            templates: options.templates && options.op_column.is_none(),
-            ..options
-        };
+        let dialects = DialectOptions::new(&options, dialect, plan.has_objects())?;
         Ok(Decoder {
             options,
-            dialect,
             plan,
             columns: Arc::new(columns),
             fields,
-            dialect_options,
+            dialects,
             metrics: Mutex::default(),
         })
     }
@@ -363,7 +309,7 @@ impl Decoder {
         max_bytes: usize,
     ) -> Result<(RecordBatch, usize), DecodeError> {
         let schemas = self
-            .dialect_options
+            .dialects
             .writer_schemas
             .snapshot(fetched.schemas.clone());
         let mut input = self.input(values, &schemas)?;
@@ -410,22 +356,16 @@ impl Decoder {
 
     /// Returns the ids of unknown schemas that messages or their keys refer to, in message order.
     pub fn unknown_schemas(&self, values: &dyn Array) -> Result<Vec<u32>, DecodeError> {
-        if self.dialect.is_some_and(|dialect| !has_schemas(dialect)) {
+        if !self.dialects.may_have_schemas() {
             return Ok(Vec::new());
         }
         let schemas = SchemaSnapshot::default();
         let input = self.input(values, &schemas)?;
         let (mut seen, mut unknown) = (HashSet::new(), Vec::new());
         for (index, message) in input.messages.iter().enumerate() {
-            let id = message.and_then(|message| self.schema_id(message));
-            // The key of an empty message may be a delete by TiCDC.
-            let is_deleted = message.is_none_or(<[u8]>::is_empty);
-            let of_key = input
-                .key(index)
-                .filter(|_| id.is_some() || is_deleted)
-                .and_then(schema_id);
-            for id in [id, of_key].into_iter().flatten() {
-                if seen.insert(id) && !self.dialect_options.writer_schemas.is_known(id) {
+            let ids = self.dialects.schema_ids(*message, input.key(index));
+            for id in ids.into_iter().flatten() {
+                if seen.insert(id) && !self.dialects.writer_schemas.is_known(id) {
                     unknown.push(id);
                 }
             }
@@ -433,25 +373,11 @@ impl Decoder {
         Ok(unknown)
     }
 
-    /// Returns the id of the schema that a message refers to, if the message is in debezium-avro or ticdc-avro.
-    fn schema_id(&self, message: &[u8]) -> Option<u32> {
-        let payload = match self.options.compression {
-            Compression::Auto | Compression::None => Payload::Bytes(Cow::Borrowed(message)),
-            _ => self.expand(message),
-        };
-        let id = schema_id(payload.bytes())?;
-        let is_own = || dialect::detect(payload.bytes()).is_some_and(has_schemas);
-        (self.dialect.is_some() || is_own()).then_some(id)
-    }
-
     /// Adds the schema of an id, unless the id is known. An unusable schema is an error of the messages that refer to
     /// it.
     pub fn add_schema(&self, id: u32, text: &str, references: &[String]) {
         // The schema cache keeps the reason with the id.
-        let _ = self
-            .dialect_options
-            .writer_schemas
-            .add(id, text, references);
+        let _ = self.dialects.writer_schemas.add(id, text, references);
     }
 
     /// Returns the messages, with the keys and offsets of a struct array.
@@ -532,17 +458,9 @@ impl Decoder {
         start: usize,
         max_bytes: usize,
     ) -> Result<(Finished, usize), DecodeError> {
-        let (batch, templates, kept) = (
-            Batch::new(&self.plan)?,
-            Templates::new(),
-            KeptCaches::default(),
-        );
         let mut reader = BatchReader {
-            decoder: self,
-            batch,
-            templates,
-            kept,
-            converters: KnownConverters::default(),
+            batch: Batch::new(&self.plan)?,
+            templates: Templates::new(),
             start,
             max_bytes,
         };
@@ -556,31 +474,55 @@ impl Decoder {
         &self,
         start: usize,
         input: &Input<'_>,
-        reader: &mut impl ChunkReader,
+        reader: &mut impl Reader,
     ) -> Result<usize, DecodeError> {
         let types = DeclaredTypes::new(self.plan.has_field(EnvelopeField::ColumnTypes));
-        let mut known = Known::new(Interner::new(self.columns.clone()), types);
+        let mut call = Call {
+            known: Known::new(Interner::new(self.columns.clone()), types),
+            caches: KeptCaches::default(),
+            converters: KnownConverters::default(),
+        };
         let mut at = start;
         while at < input.messages.len() {
-            let payloads = self.payloads(input, at);
-            if known.trim() {
+            let messages = self.payloads(input, at);
+            let texts: Vec<&[u8]> = messages.iter().map(Payload::bytes).collect();
+            if call.known.trim() {
+                (call.caches, call.converters) = Default::default();
                 reader.reset();
             }
             let arena = Bump::new();
-            let mut events = Events::new(known, &arena, self.plan.needs, self.dialect_name());
-            let texts: Vec<&[u8]> = payloads.iter().map(Payload::bytes).collect();
-            reader.read(
-                &payloads,
-                input,
-                &mut events,
-                &Payloads {
+            let mut chunk = Chunk {
+                payloads: Payloads {
                     first: at,
                     texts: &texts,
                     input,
                 },
-            )?;
-            known = events.into_known();
-            at += payloads.len();
+                events: Events::new(
+                    call.known,
+                    &arena,
+                    self.plan.needs,
+                    self.dialects.dialect_name(),
+                ),
+                caches: Caches::new(input.schemas, call.caches),
+                scratch: Scratch::new(call.converters),
+                texts: Texts::new(input.buffer),
+            };
+            for (index, payload) in (at..).zip(&messages) {
+                let message = Message {
+                    payload,
+                    key: input.key(index),
+                    index,
+                    max_rows: self.plan.budget.max_rows(input.received(index)),
+                };
+                reader.read(self, &message, &mut chunk)?;
+            }
+            reader.end(&mut chunk)?;
+            call = Call {
+                known: chunk.events.into_known(),
+                caches: chunk.caches.into_kept(),
+                converters: chunk.scratch.converters,
+            };
+            at += messages.len();
             if reader.is_full() {
                 break;
             }
@@ -594,7 +536,7 @@ impl Decoder {
         values: &dyn Array,
         mut found: impl FnMut(&str, &DeclaredType, &Value<'_>) -> Result<(), String>,
     ) -> Result<(), DecodeError> {
-        let schemas = self.dialect_options.writer_schemas.snapshot(HashMap::new());
+        let schemas = self.dialects.writer_schemas.snapshot(HashMap::new());
         self.each_chunk(&self.input(values, &schemas)?, |events| {
             let mut image_by_name = ImageByName::default();
             for row in &events.rows {
@@ -612,7 +554,7 @@ impl Decoder {
                     .for_each(|image| image_by_name.load(image, events));
                 for (key, id) in block.into_iter().flat_map(|block| &block.entries) {
                     let name = events.keys.name(*key);
-                    if !self.dialect_options.is_op_column(name) {
+                    if !self.dialects.is_op_column(name) {
                         let declared = events.types.declared(*id);
                         found(name, declared, &image_by_name.value(*key).as_text())?;
                     }
@@ -626,18 +568,9 @@ impl Decoder {
     fn each_chunk(
         &self,
         input: &Input<'_>,
-        chunk: impl FnMut(&mut Events<'_>) -> Result<(), DecodeError>,
+        mut chunk: impl FnMut(&mut Events<'_>) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
-        self.read_from(
-            0,
-            input,
-            &mut EventReader {
-                decoder: self,
-                kept: KeptCaches::default(),
-                chunk,
-            },
-        )
-        .map(drop)
+        self.read_from(0, input, &mut chunk).map(drop)
     }
 
     /// Expands the next messages, up to the size of a chunk.
@@ -645,13 +578,9 @@ impl Decoder {
         let mut payloads = Vec::new();
         let mut bytes = 0;
         for (index, message) in input.messages.iter().enumerate().skip(at) {
-            let payload = match (input.unread.get(&index), message) {
-                (Some(why), _) => unread(why),
-                // Treat a message without bytes like null.
-                (_, None) => Payload::Tombstone,
-                (_, Some([])) if self.dialect.is_none() => Payload::Empty,
-                (_, Some([])) if !self.is_keyed() => Payload::Tombstone,
-                (_, Some(message)) => self.expand(message),
+            let payload = match input.unread.get(&index) {
+                Some(why) => Payload::unread(why),
+                None => self.dialects.payload(*message),
             };
             bytes += payload.bytes().len();
             payloads.push(payload);
@@ -662,215 +591,29 @@ impl Decoder {
         payloads
     }
 
-    fn is_keyed(&self) -> bool {
-        self.dialect
-            .is_some_and(|dialect| matches!(dialect.read, Read::Keyed(_)))
-    }
-
-    fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
-        // Only JSON is distinguishable from compressed bytes. The other formats may begin with any byte.
-        let is_plain = |bytes: &[u8]| {
-            self.dialect
-                .is_some_and(|dialect| dialect.wire != Wire::Json)
-                || begins_like_message(bytes)
-        };
-        let stored = |bytes: &[u8]| claim_check::unwrap(bytes).filter(|_| self.may_be_stored());
-        let expanded = expand(message, self.options.compression, is_plain).and_then(|bytes| {
-            match stored(&bytes) {
-                None => Ok(Payload::Bytes(bytes)),
-                Some(stored) => {
-                    let claim_check::Stored { key, value } = stored?;
-                    let value = expand(&value, self.options.compression, is_plain)?.into_owned();
-                    Ok(Payload::Stored(claim_check::Stored { key, value }))
-                }
-            }
-        });
-        expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
-    }
-
-    /// Returns whether messages may be files in which TiCDC stored them. A row without an envelope may have the same
-    /// members as such a file.
-    fn may_be_stored(&self) -> bool {
-        self.dialect
-            .map_or(!self.dialect_options.unwrapped, |dialect| {
-                claim_check::is_stored(dialect.name)
-            })
-    }
-
     /// Reads a message into events. Returns its dialect, or `None` for a tombstone or a message that cannot be read.
     fn read<'a>(
         &self,
-        payload: &'a Payload<'_>,
-        key: Option<&'a [u8]>,
-        events: &mut Events<'a>,
-        caches: &mut Caches<'a>,
+        message: &Message<'a>,
+        chunk: &mut Chunk<'_, 'a>,
     ) -> Option<&'static Dialect> {
-        let result = match payload {
-            Payload::Empty if key.and_then(dialect::detect_by_key).is_some() => {
-                self.read_bytes(&[], key, events, caches)
-            }
-            Payload::Tombstone | Payload::Empty => match self.read_key(key, events, caches) {
-                Ok(true) => return None,
-                Ok(false) => {
-                    events.push_message(Op::Tombstone, None);
-                    return None;
-                }
-                Err(fault) => Err(fault),
-            },
-            Payload::Bytes(bytes) => self.read_bytes(bytes, key, events, caches),
-            Payload::Stored(stored) => {
-                self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches)
-            }
-            Payload::Invalid(fault) => fault
-                .take()
-                .map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
-        };
-        result
-            .map_err(|fault| events.fail_message(explained(fault, payload.bytes())))
-            .ok()
-    }
-
-    /// Reads a record without a value. Its key may be a delete by TiCDC or the key of a row without an envelope.
-    /// Returns whether it is.
-    fn read_key<'a>(
-        &self,
-        key: Option<&'a [u8]>,
-        events: &mut Events<'a>,
-        caches: &mut Caches<'a>,
-    ) -> Result<bool> {
-        if let Some(key) = key.filter(|key| self.is_key_of_row(key, caches)) {
-            let quirks = (DEBEZIUM_JSON.quirks)(&self.options.dialect);
-            let reading = ReadContext {
-                quirks,
-                lenient: self.options.lenient,
-                key: None,
-                options: &self.dialect_options,
-            };
-            read_deleted(key, &reading, events)?;
-            return events.check_rows().map(|()| true);
-        }
-        if let Some(key) = key.filter(|key| self.is_avro_key_of_row(key, caches)) {
-            read_deleted_row(key, &self.dialect_options, events, caches)?;
-            return events.check_rows().map(|()| true);
-        }
-        let is_named = self
-            .dialect
-            .is_some_and(|dialect| dialect.name == TICDC_AVRO);
-        let may_be_delete = is_named || self.dialect.is_none() && key.and_then(schema_id).is_some();
-        if !may_be_delete {
-            return Ok(false);
-        }
-        read_key(key, is_named, &self.dialect_options, events, caches)
-    }
-
-    /// Returns whether a JSON key names the row that a record without a value deletes. The option `unwrapped` must be
-    /// set.
-    fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
-        let is_json = |dialect: &Dialect| {
-            dialect.name == DEBEZIUM_JSON.name
-                || dialect.name == DEBEZIUM_AVRO && schema_id(key).is_none()
-        };
-        self.dialect_options.unwrapped
-            && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
-    }
-
-    /// Returns whether an Avro key names the row that a record without a value deletes.
-    fn is_avro_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
-        let is_detected = || is_avro(key, caches) && !is_tidb(key, caches);
-        let is_named =
-            |dialect: &Dialect| dialect.name == DEBEZIUM_AVRO && schema_id(key).is_some();
-        self.dialect_options.unwrapped && self.dialect.map_or_else(is_detected, is_named)
-    }
-
-    fn read_bytes<'a>(
-        &self,
-        bytes: &'a [u8],
-        key: Option<&'a [u8]>,
-        events: &mut Events<'a>,
-        caches: &mut Caches<'a>,
-    ) -> Result<&'static Dialect> {
-        let by_key = || {
-            key.filter(|_| bytes.is_empty())
-                .and_then(dialect::detect_by_key)
-                .map(Found::Dialect)
-        };
-        let found = match self.dialect {
-            Some(dialect) => Some(Found::Dialect(dialect)),
-            None => dialect::detect_or_read(bytes, &self.dialect_options, events, caches)
-                .or_else(by_key),
-        };
-        let dialect = match found.ok_or_else(|| dialect::undetected(bytes))? {
-            Found::Dialect(dialect) => self
-                .read_as(dialect, bytes, key, events, caches)
-                .map(|()| dialect),
-            Found::Read(read) => read,
-        }?;
-        events.check_rows()?;
-        Ok(dialect)
-    }
-
-    fn read_as<'a>(
-        &self,
-        dialect: &Dialect,
-        bytes: &'a [u8],
-        key: Option<&'a [u8]>,
-        events: &mut Events<'a>,
-        caches: &mut Caches<'a>,
-    ) -> Result<()> {
-        let quirks = (dialect.quirks)(&self.options.dialect);
-        let reading = ReadContext {
-            quirks,
-            lenient: self.options.lenient,
-            key,
-            options: &self.dialect_options,
-        };
-        events.set_dialect(quirks);
-        match dialect.read {
-            Read::Text(read) => {
-                let json = without_schema_id(bytes);
-                let text = utf8::text(json, "the message is not UTF-8");
-                text.and_then(|text| read(text, &reading, events))
-                    .map_err(|fault| fault.shifted(bytes.len() - json.len()))
-            }
-            Read::Bytes(read) => read(bytes, &reading, events, caches),
-            Read::Keyed(read) => read(bytes, &reading, events),
-        }
+        let Chunk { events, caches, .. } = chunk;
+        events.begin(message.index, message.max_rows);
+        self.dialects
+            .read(message.payload, message.key, events, caches)
     }
 
     /// Returns a message that a template may match.
-    fn incoming<'a>(
-        &self,
-        payload: &'a Payload<'_>,
-        texts: &mut Texts<'a>,
-        key: Option<&'a [u8]>,
-        index: usize,
-        max_rows: usize,
-    ) -> Option<Incoming<'a>> {
-        let bytes = match payload {
-            Payload::Bytes(bytes)
-                if self.options.templates
-                    && self
-                        .dialect
-                        .is_none_or(|dialect| dialect.template.is_some()) =>
-            {
-                bytes
-            }
-            _ => return None,
-        };
-        let json = Some(without_schema_id(bytes)).filter(|json| json.starts_with(b"{"))?;
-        let text = texts.text(json)?;
+    fn incoming<'a>(&self, message: &Message<'a>, texts: &mut Texts<'a>) -> Option<Incoming<'a>> {
+        let json = self.dialects.template_json(message.payload)?;
         Some(Incoming {
-            text,
-            key,
-            index,
-            max_rows,
+            text: texts.text(json)?,
+            key: message.key,
+            index: message.index,
+            max_rows: message.max_rows,
             lenient: self.options.lenient,
-            is_detected: self.dialect.is_none(),
+            is_detected: self.dialects.dialect.is_none(),
         })
-    }
-
-    fn dialect_name(&self) -> &'static str {
-        self.dialect.map_or("auto", |dialect| dialect.name)
     }
 
     /// Adds the kept columns, and removes the dropped rows.
@@ -905,34 +648,6 @@ impl Decoder {
             }
             _ => Ok(batch),
         }
-    }
-}
-
-fn unread(why: &str) -> Payload<'static> {
-    Payload::Invalid(Cell::new(Some(Fault::new(
-        Kind::Envelope,
-        format!("the stored message cannot be read: {why}"),
-    ))))
-}
-
-fn unknown_dialect(name: &str) -> String {
-    let names = dialect::DIALECTS
-        .iter()
-        .flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases))
-        .copied();
-    format!(
-        "dialect: {}",
-        unknown(name, std::iter::once("auto").chain(names))
-    )
-}
-
-/// Detects the dialect of a message, which may be compressed or claim-checked by TiCDC.
-pub fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    let expanded =
-        expand(message, Compression::Auto, begins_like_message).unwrap_or(Cow::Borrowed(message));
-    match claim_check::unwrap(&expanded) {
-        Some(Ok(stored)) => dialect::detect(&stored.value),
-        _ => dialect::detect(&expanded),
     }
 }
 

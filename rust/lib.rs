@@ -70,8 +70,8 @@ mod infer;
 #[cfg(feature = "python")]
 mod python;
 
-pub use decoder::{DecodeError, Decoder, Fetched, detect};
-pub use dialect::{DIALECTS, Dialect, Wire, find};
+pub use decoder::{DecodeError, Decoder, Fetched};
+pub use dialect::{DIALECTS, Dialect, Wire, detect, find};
 pub use error::{Error, Kind};
 pub use event::Op;
 pub use infer::infer_schema;

@@ -179,11 +179,13 @@ pub(crate) fn words_like(name: &str, word: &str) -> Option<Box<[Box<str>]>> {
 
 /// Detects the dialect of a message.
 pub(crate) fn detect(message: &[u8]) -> Option<&'static Dialect> {
-    known_json(without_schema_id(message)).or_else(|| {
-        DIALECTS
-            .iter()
-            .find(|dialect| dialect.marks.matches(message))
-    })
+    known_json(without_schema_id(message)).or_else(|| by_bytes(message))
+}
+
+/// Detects by the beginning of the bytes.
+pub(super) fn by_bytes(message: &[u8]) -> Option<&'static Dialect> {
+    let mut dialects = DIALECTS.iter();
+    dialects.find(|dialect| dialect.marks.matches(message))
 }
 
 /// Returns whether bytes are JSON of a known dialect.
@@ -193,14 +195,14 @@ pub(crate) fn is_known_json(message: &[u8]) -> bool {
 
 /// Returns the dialect of JSON, by its members.
 fn known_json(message: &[u8]) -> Option<&'static Dialect> {
-    if !begins_like_json(message) {
-        return None;
-    }
-    by_members(simdutf8::basic::from_utf8(message).ok()?)
+    begins_like_json(message)
+        .then(|| by_members(message))
+        .flatten()
 }
 
 /// Detects by the members of the first object.
-fn by_members(text: &str) -> Option<&'static Dialect> {
+pub(super) fn by_members(json: &[u8]) -> Option<&'static Dialect> {
+    let text = simdutf8::basic::from_utf8(json).ok()?;
     by_added(text).or_else(|| by_marks(first_object(text)?))
 }
 

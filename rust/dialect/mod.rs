@@ -2,7 +2,7 @@
 
 mod canal_json;
 mod canal_protobuf;
-pub(crate) mod claim_check;
+mod claim_check;
 mod cloudcanal_json;
 mod dataworks_json;
 mod debezium;
@@ -14,6 +14,7 @@ mod image_lists;
 mod json_members;
 mod maxwell_json;
 mod operations;
+mod payload;
 mod river_json;
 pub(crate) mod spec;
 mod ticdc_open;
@@ -21,20 +22,17 @@ mod ticdc_simple;
 
 use crate::error::Result;
 use crate::event::{Events, Quirks};
+use crate::named::unknown;
 use crate::options::Options;
 use crate::wire::binary_text::BinaryText;
+use crate::wire::compression::Compression;
 use crate::wire::json::BYTE_ORDER_MARK;
 
-pub(crate) use debezium::debezium_avro::{
-    NAME as DEBEZIUM_AVRO, is_known, is_tidb, read_deleted_row, schema_id,
-};
-pub(crate) use debezium::ticdc_avro::read_key;
-pub(crate) use debezium::ticdc_rows::NAME as TICDC_AVRO;
 pub(crate) use debezium::writer_schemas::{SchemaSnapshot, WriterSchemas};
-pub(crate) use debezium::{DIALECT as DEBEZIUM_JSON, read_deleted};
-pub(crate) use detect::{Mark, detect, is_known_json, is_mark_of_other, undetected, words_like};
+pub(crate) use detect::{Mark, is_known_json, is_mark_of_other, words_like};
 use dts_avro::SchemaPlan;
-pub(crate) use foreign::explained;
+pub(crate) use payload::Payload;
+pub use payload::detect;
 pub(crate) use river_json::OldValue;
 use spec::TemplateSpec;
 use ticdc_simple::TableSchemas;
@@ -62,7 +60,7 @@ impl Wire {
 }
 
 /// Returns whether bytes begin like a JSON message.
-pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
+fn begins_like_json(bytes: &[u8]) -> bool {
     let bytes = bytes
         .strip_prefix(BYTE_ORDER_MARK.as_bytes())
         .unwrap_or(bytes);
@@ -73,17 +71,11 @@ pub(crate) fn begins_like_json(bytes: &[u8]) -> bool {
 }
 
 /// Returns the JSON of a message. Confluent's converters write a zero byte and a schema id before it.
-pub(crate) fn without_schema_id(message: &[u8]) -> &[u8] {
+fn without_schema_id(message: &[u8]) -> &[u8] {
     match message {
         [0, _, _, _, _, json @ ..] if begins_like_json(json) => json,
         _ => message,
     }
-}
-
-/// Returns whether bytes begin like a JSON message, or like a message of TiCDC's simple protocol in Avro. No
-/// compression writes such bytes.
-pub(crate) fn begins_like_message(bytes: &[u8]) -> bool {
-    begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
 }
 
 /// One line of the table of dialects.
@@ -143,8 +135,16 @@ impl Marks {
     }
 }
 
-/// Validated options of single dialects.
+/// The requested dialect, and validated options of single dialects.
 pub(crate) struct DialectOptions {
+    /// `None` detects the dialect of each message.
+    pub dialect: Option<&'static Dialect>,
+    /// Its name or alias.
+    name: String,
+    lenient: bool,
+    compression: Compression,
+    /// True if templates may read messages.
+    has_templates: bool,
     /// Encoding of bytes as text, if the user gives it.
     pub binary: Option<BinaryText>,
     /// True if Debezium's messages are rows without an envelope.
@@ -172,7 +172,11 @@ impl DialectOptions {
     }
 
     /// Validates the options. `has_objects` is true for each of the table's columns whose values may be JSON objects.
-    pub fn new(options: &Options, has_objects: Vec<bool>) -> Result<Self, String> {
+    pub fn new(
+        options: &Options,
+        dialect: Option<&'static Dialect>,
+        has_objects: Vec<bool>,
+    ) -> Result<Self, String> {
         let schema = options
             .writer_schema
             .as_deref()
@@ -189,7 +193,14 @@ impl DialectOptions {
             .map_err(|what| format!("table_schemas{what}"))?;
         let (binary, op_column) = (options.binary_text()?, options.op_column.clone());
         let unwrapped = options.unwrapped || op_column.is_some();
+        let has_template = dialect.is_none_or(|dialect| dialect.template.is_some());
         Ok(DialectOptions {
+            dialect,
+            name: options.dialect.clone(),
+            lenient: options.lenient,
+            compression: options.compression,
+            // Templates do not know which member holds the operation.
+            has_templates: options.templates && has_template && op_column.is_none(),
             binary,
             unwrapped,
             op_column,
@@ -279,8 +290,25 @@ pub fn find(name: &str) -> Option<&'static Dialect> {
         .find(|dialect| dialect.name == name || dialect.aliases.contains(&name))
 }
 
-/// Checks that every option has an effect on the dialect that the user names.
-pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), String> {
+/// Returns the dialect that the user names; `None` for `auto`. Checks that every option has an effect on it.
+pub(crate) fn requested(options: &Options) -> Result<Option<&'static Dialect>, String> {
+    if options.dialect == "auto" {
+        return Ok(None);
+    }
+    let dialect = find(&options.dialect).ok_or_else(|| unknown_dialect(&options.dialect))?;
+    check_effects(dialect, options).map(|()| Some(dialect))
+}
+
+fn unknown_dialect(name: &str) -> String {
+    let names = DIALECTS
+        .iter()
+        .flat_map(|dialect| std::iter::once(&dialect.name).chain(dialect.aliases))
+        .copied();
+    let names = std::iter::once("auto").chain(names);
+    format!("dialect: {}", unknown(name, names))
+}
+
+fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), String> {
     let Some(option) = options
         .of_dialects()
         .find(|option| !dialect.options.contains(option))
@@ -297,49 +325,4 @@ pub(crate) fn check_effects(dialect: &Dialect, options: &Options) -> Result<(), 
         dialect.name,
         others.join(", ")
     ))
-}
-
-/// Result of the detection of a message's dialect.
-pub(crate) enum Found {
-    Dialect(&'static Dialect),
-    /// The message has been read already.
-    Read(Result<&'static Dialect>),
-}
-
-/// Detects the dialect of a message. Reads a record of DTS at once, unless its first fields have a fault; then it only
-/// detects it.
-pub(crate) fn detect_or_read<'a>(
-    bytes: &'a [u8],
-    options: &DialectOptions,
-    events: &mut Events<'a>,
-    caches: &mut Caches<'a>,
-) -> Option<Found> {
-    if begins_like_json(without_schema_id(bytes)) {
-        return detect_with(options, bytes).map(Found::Dialect);
-    }
-    for dialect in DIALECTS {
-        if let Marks::BytesOrRead(_, try_read) = dialect.marks
-            && let Some(read) = try_read(bytes, options, events, caches)
-        {
-            return Some(Found::Read(read.map(|()| dialect)));
-        }
-        if dialect.marks.matches(bytes) {
-            return Some(Found::Dialect(dialect));
-        }
-    }
-    None
-}
-
-/// Detects the dialect of a record whose value is empty.
-pub(crate) fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
-    ticdc_open::is_key(key).then_some(&ticdc_open::DIALECT)
-}
-
-/// Detects the dialect of a message. With the option `unwrapped`, other JSON objects are Debezium's rows.
-fn detect_with(options: &DialectOptions, message: &[u8]) -> Option<&'static Dialect> {
-    let row = || {
-        (options.unwrapped && begins_like_json(without_schema_id(message)))
-            .then_some(&debezium::DIALECT)
-    };
-    detect(message).or_else(row)
 }

@@ -64,6 +64,15 @@ pub(crate) struct Scratch<'a> {
     pub converters: KnownConverters,
 }
 
+impl Scratch<'_> {
+    pub fn new(converters: KnownConverters) -> Self {
+        Scratch {
+            converters,
+            ..Scratch::default()
+        }
+    }
+}
+
 /// Messages whose rows exceed the budget.
 #[derive(Default)]
 struct Excess {

@@ -239,12 +239,7 @@ pub(crate) fn read_deleted_row<'a>(
     caches: &mut Caches<'a>,
 ) -> Result<()> {
     events.set_dialect(&QUIRKS);
-    let reading = ReadContext {
-        quirks: &QUIRKS,
-        lenient: false,
-        key: Some(key),
-        options,
-    };
+    let reading = options.context(&QUIRKS, Some(key));
     read_key_as_deleted(key, true, &reading, events, caches)
         .map_err(|fault| fault.without_byte().within("key"))
 }

@@ -138,12 +138,7 @@ pub(crate) fn read_key<'a>(
         return Ok(false);
     }
     events.set_dialect(&QUIRKS);
-    let reading = ReadContext {
-        quirks: &QUIRKS,
-        lenient: false,
-        key: Some(key),
-        options,
-    };
+    let reading = options.context(&QUIRKS, Some(key));
     debezium_avro::read_deleted(key, &reading, events, caches)
         .map_err(|fault| fault.without_byte().within("key"))?;
     Ok(true)
