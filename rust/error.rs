@@ -173,8 +173,9 @@ pub(crate) fn excerpt(text: &str) -> String {
 }
 
 /// Returns the first characters of a text, if the text is longer.
+#[allow(clippy::string_slice, reason = "the end is a character's start")]
 fn truncated(text: &str, max_chars: usize) -> Option<&str> {
     text.char_indices()
         .nth(max_chars)
-        .and_then(|(end, _)| text.get(..end))
+        .map(|(end, _)| &text[..end])
 }

@@ -479,9 +479,10 @@ impl<'a> Events<'a> {
     }
 
     /// Reads an object or null. The same columns usually have the same object.
+    #[allow(clippy::indexing_slicing, reason = "the hint is below `REPEATS`")]
     pub fn read_repeated(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<&'a str>> {
         let hint = self.last_key() % REPEATS;
-        cursor.repeated(self.repeats.get_mut(hint).unwrap_or(&mut ""))
+        cursor.repeated(&mut self.repeats[hint])
     }
 
     /// Reads declared types: an object of names and types, or null.
@@ -540,10 +541,13 @@ impl<'a> Events<'a> {
     }
 
     /// Returns the index of the record's last column name. All rows of a table end with the same name.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "cells are only appended while the events exist"
+    )]
     fn last_key(&self) -> usize {
-        self.cells
-            .get(self.first_cell..)
-            .and_then(<[_]>::last)
+        self.cells[self.first_cell..]
+            .last()
             .map_or(0, |(key, _)| key.index())
     }
 
@@ -577,6 +581,10 @@ impl<'a> Events<'a> {
     }
 
     /// Adds a changed copy of the names.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "names are only appended while the events exist"
+    )]
     pub fn renamed(
         &mut self,
         names: Range<usize>,
@@ -584,9 +592,7 @@ impl<'a> Events<'a> {
     ) -> Range<usize> {
         let first = self.names.len();
         for at in names {
-            let Some(name) = self.names.get(at).map(|id| change(self.keys.name(*id))) else {
-                continue;
-            };
+            let name = change(self.keys.name(self.names[at]));
             let key = self.keys.intern_plain(&name);
             self.names.push(key);
         }
@@ -629,9 +635,13 @@ impl<'a> Events<'a> {
         Ok(())
     }
 
-    /// Returns the cells of a row image of the current message; `None` if it is null.
+    /// Returns the cells of a row image of the current message; `None` if it is null, or if the message has fewer images.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "images are only appended while their message is read"
+    )]
     pub fn image(&self, images: &Range<usize>, row: usize) -> Option<Cells> {
-        self.images.get(images.clone())?.get(row)?.clone()
+        self.images[images.clone()].get(row)?.clone()
     }
 
     /// Sets the current message's dialect.

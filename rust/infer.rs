@@ -13,6 +13,7 @@ use crate::schema::arrow_types::infer;
 /// Infers the columns of the tables that `options` selects, in the order in which messages declare them. `values` is an
 /// array of messages, or a struct array with the columns `value` and optionally `key`. If messages declare a column
 /// differently, its type holds the values of both. It is an error if no such type exists.
+#[allow(clippy::indexing_slicing, reason = "`places` has places in `fields`")]
 pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, DecodeError> {
     let columns = values.as_any().downcast_ref::<StructArray>();
     let key = columns
@@ -38,8 +39,8 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
             ));
         }
         let inferred = infer(declared, value);
-        let known = places.get(name).and_then(|place| fields.get_mut(*place));
-        if let Some((_, known)) = known {
+        if let Some(place) = places.get(name) {
+            let known = &mut fields[*place].1;
             *known =
                 common_type(known, &inferred).ok_or_else(|| conflict(name, known, &inferred))?;
             return Ok(());

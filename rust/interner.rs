@@ -298,17 +298,26 @@ impl Interner {
         clippy::indexing_slicing,
         reason = "ids are the interner's, and keys are only appended while they exist"
     )]
+    fn key(&self, id: NameId) -> &Key {
+        &self.keys[id.index()]
+    }
+
+    /// Returns a name, for the prediction of its successor.
+    #[inline]
+    #[allow(clippy::indexing_slicing, reason = "as in `key`")]
+    fn key_mut(&mut self, id: NameId) -> &mut Key {
+        &mut self.keys[id.index()]
+    }
+
+    #[inline]
     pub fn name(&self, id: NameId) -> &str {
-        &self.keys[id.index()].name
+        &self.key(id).name
     }
 
     /// Returns the index of the requested column, or of the struct's member, with this name.
     #[inline]
     pub fn column(&self, id: NameId) -> Option<usize> {
-        self.keys
-            .get(id.index())
-            .and_then(|key| key.column)
-            .map(|column| column as usize)
+        self.key(id).column.map(|column| column as usize)
     }
 
     /// Reads a JSON key and its colon; `previous` is the preceding key.
@@ -331,19 +340,18 @@ impl Interner {
     /// Skips the predicted successor of `previous`, if it comes next.
     #[inline(always)]
     fn eat_next(&self, cursor: &mut Cursor<'_>, previous: NameId) -> Option<NameId> {
-        let Key { next, other, .. } = *self.keys.get(previous.index())?;
-        if next != NameId::START && self.keys.get(next.index())?.eat(cursor) {
+        let Key { next, other, .. } = *self.key(previous);
+        if next != NameId::START && self.key(next).eat(cursor) {
             return Some(next);
         }
-        (other != NameId::START && self.keys.get(other.index())?.eat(cursor)).then_some(other)
+        (other != NameId::START && self.key(other).eat(cursor)).then_some(other)
     }
 
     #[inline(never)]
     fn read_other(&mut self, cursor: &mut Cursor<'_>, previous: NameId) -> Result<NameId> {
         let id = self.intern_key(cursor)?;
-        if let Some(key) = self.keys.get_mut(previous.index()) {
-            key.other = std::mem::replace(&mut key.next, id);
-        }
+        let key = self.key_mut(previous);
+        key.other = std::mem::replace(&mut key.next, id);
         Ok(id)
     }
 
@@ -355,59 +363,39 @@ impl Interner {
 
     /// Returns the id of a JSON string's name.
     #[inline]
+    #[allow(clippy::indexing_slicing, reason = "a fingerprint is below `NEAR`")]
     pub fn intern(&mut self, text: Text<'_>) -> Result<NameId> {
         let print = fingerprint(text.raw.as_bytes());
-        let near = self.near.get(print).copied().unwrap_or(NameId::START);
-        if self
-            .keys
-            .get(near.index())
-            .is_some_and(|key| key.is(text.raw))
-        {
+        let near = self.near[print];
+        if self.key(near).is(text.raw) {
             return Ok(near);
         }
         let id = match self.ids.get(text.raw) {
             Some(&id) => id,
             None => self.add(text)?,
         };
-        self.near
-            .get_mut(print)
-            .into_iter()
-            .for_each(|slot| *slot = id);
+        self.near[print] = id;
         Ok(id)
     }
 
     /// Returns the id of a name that is not JSON-encoded; `previous` is the preceding name.
     #[inline]
     pub fn plain(&mut self, name: &str, previous: NameId) -> NameId {
-        let guess = self
-            .keys
-            .get(previous.index())
-            .map_or(NameId::START, |key| key.next);
-        if guess != NameId::START
-            && self
-                .keys
-                .get(guess.index())
-                .is_some_and(|key| key.is_named(name))
-        {
+        let guess = self.key(previous).next;
+        if guess != NameId::START && self.key(guess).is_named(name) {
             return guess;
         }
         let id = self.intern_plain(name);
-        if let Some(key) = self.keys.get_mut(previous.index()) {
-            key.next = id;
-        }
+        self.key_mut(previous).next = id;
         id
     }
 
     /// Returns the id of a name that is not JSON-encoded.
+    #[allow(clippy::indexing_slicing, reason = "a fingerprint is below `NEAR`")]
     pub fn intern_plain(&mut self, name: &str) -> NameId {
         let print = fingerprint(name.as_bytes());
-        let near = self.near.get(print).copied().unwrap_or(NameId::START);
-        if near != NameId::START
-            && self
-                .keys
-                .get(near.index())
-                .is_some_and(|key| key.is_named(name))
-        {
+        let near = self.near[print];
+        if near != NameId::START && self.key(near).is_named(name) {
             return near;
         }
         let unquoted = self.quoting.undo(name);
@@ -472,8 +460,9 @@ impl MemberNames {
 
     /// Returns the names of the struct with this index.
     #[inline]
-    pub fn get(&mut self, index: usize) -> Option<&mut Interner> {
-        self.0.get_mut(index).map(|(_, names)| names)
+    #[allow(clippy::indexing_slicing, reason = "`index` returned the index")]
+    pub fn get(&mut self, index: usize) -> &mut Interner {
+        &mut self.0[index].1
     }
 
     /// Forgets the names of each struct that has met too many names.

@@ -85,6 +85,13 @@ impl Unread<'_> {
     }
 }
 
+/// Returns bytes as text. Their UTF-8 was checked when the value was read.
+fn checked(bytes: &[u8]) -> &str {
+    let text = utf8(bytes);
+    debug_assert!(text.is_some());
+    text.unwrap_or_default()
+}
+
 impl<'a> Value<'a> {
     /// Returns the raw characters in the message; empty for a value that is not written as text.
     pub fn raw(&self) -> &'a str {
@@ -95,8 +102,8 @@ impl<'a> Value<'a> {
             | Value::Text(raw)
             | Value::Escaped(raw)
             | Value::Nested(raw) => raw,
-            Value::Plain(bytes) | Value::Digits(bytes) => utf8(bytes).unwrap_or_default(),
-            Value::Short(text) => utf8(text.bytes()).unwrap_or_default(),
+            Value::Plain(bytes) | Value::Digits(bytes) => checked(bytes),
+            Value::Short(text) => checked(text.bytes()),
             Value::Zoned(zoned) => zoned.text,
             _ => "",
         }

@@ -174,6 +174,7 @@ fn pad_binary(context: &Context, out: &mut Vec<u8>) {
 }
 
 /// Returns the bytes of a `bit(n)`, big-endian.
+#[allow(clippy::indexing_slicing, reason = "the start is at most 8")]
 fn bit_bytes(
     value: &Value<'_>,
     text: &str,
@@ -195,11 +196,7 @@ fn bit_bytes(
     let bytes = number
         .ok_or_else(|| conversion_fault(value, ParseError::Range, &target()))?
         .to_be_bytes();
-    out.extend_from_slice(
-        bytes
-            .get(8usize.saturating_sub(width.div_ceil(8))..)
-            .unwrap_or_default(),
-    );
+    out.extend_from_slice(&bytes[8usize.saturating_sub(width.div_ceil(8))..]);
     Ok(())
 }
 

@@ -188,10 +188,13 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     }
 
     #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "there is an offset more than values"
+    )]
     pub fn truncate(&mut self, rows: usize) {
         self.offsets.truncate(rows + 1);
-        self.bytes
-            .truncate(self.offsets.last().map_or(0, |end| end.as_usize()));
+        self.bytes.truncate(self.offsets[self.len()].as_usize());
         self.nulls.truncate(rows);
     }
 
@@ -229,6 +232,7 @@ impl<O: OffsetSizeTrait> Bytes<O> {
 
     /// Inserts empty values between these values, so that each value is in its row.
     fn spread(&mut self, overlay: &Overlay<'_>) {
+        debug_assert_eq!(self.len(), overlay.own_rows.len());
         let mut offsets = Vec::with_capacity(overlay.len() + 1);
         for (row, start) in overlay.own_rows.iter().zip(&self.offsets) {
             offsets.resize(*row as usize + 1, *start);

@@ -411,11 +411,11 @@ fn article(name: &str) -> &'static str {
 #[cold]
 pub(crate) fn conversion_fault(value: &Value<'_>, error: ParseError, target: &str) -> Fault {
     let shown = match value {
-        Value::Unread(unread) => return unread.fault(),
         Value::Text(raw) | Value::Escaped(raw) => excerpt(raw),
-        other => excerpt(&other.text().unwrap_or_default())
-            .trim_matches('"')
-            .to_owned(),
+        other => match other.text() {
+            Ok(text) => excerpt(&text).trim_matches('"').to_owned(),
+            Err(fault) => return fault,
+        },
     };
     match error {
         ParseError::Type => Fault::new(

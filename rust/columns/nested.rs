@@ -167,6 +167,7 @@ impl Structs {
         })
     }
 
+    #[allow(clippy::indexing_slicing, reason = "each field has a value")]
     fn members<'a>(&self, cursor: &mut Cursor<'a>) -> Result<Vec<Value<'a>>> {
         let mut values = vec![Value::Null; self.fields.len()];
         let mut members = cursor.object()?;
@@ -174,8 +175,8 @@ impl Structs {
             let value = cursor.value()?;
             let key = key.decode()?;
             let field = self.fields.iter().position(|field| *field.name() == key);
-            if let Some(slot) = field.and_then(|at| values.get_mut(at)) {
-                *slot = value;
+            if let Some(at) = field {
+                values[at] = value;
             }
         }
         Ok(values)
@@ -280,14 +281,18 @@ impl Maps {
     }
 }
 
+#[allow(
+    clippy::indexing_slicing,
+    reason = "positions are those of found members"
+)]
 fn members<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(Cow<'a, str>, Value<'a>)>> {
     let mut found: Vec<(Cow<'a, str>, Value<'a>)> = Vec::new();
     let mut positions: HashMap<Cow<'a, str>, usize> = HashMap::new();
     let mut members = cursor.object()?;
     while let Some(key) = cursor.next_key(&mut members)? {
         let (key, value) = (key.decode()?, cursor.value()?);
-        match positions.get(&key).and_then(|&at| found.get_mut(at)) {
-            Some(earlier) => earlier.1 = value,
+        match positions.get(&key) {
+            Some(&at) => found[at].1 = value,
             None => {
                 positions.insert(key.clone(), found.len());
                 found.push((key, value));

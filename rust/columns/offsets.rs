@@ -35,7 +35,7 @@ impl Offsets {
 
     /// Number of elements.
     pub fn end(&self) -> usize {
-        self.offsets.last().map_or(0, |end| *end as usize)
+        self.elements(0..self.len()).end
     }
 
     /// Returns the bytes of the offsets.
@@ -59,10 +59,8 @@ impl Offsets {
     /// Appends null rows.
     pub fn push_nulls(&mut self, count: usize) {
         self.nulls.push(self.len(), count);
-        self.offsets.resize(
-            self.offsets.len() + count,
-            self.offsets.last().copied().unwrap_or(0),
-        );
+        let end = self.end() as i32;
+        self.offsets.resize(self.offsets.len() + count, end);
     }
 
     /// Returns the elements of some rows. Null rows at the end of a table are not appended yet, so they have no

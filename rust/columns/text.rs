@@ -190,10 +190,10 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
         let declared = context.declared();
         if let Value::Bytes(bytes) = value {
-            return self.push_text(
-                std::str::from_utf8(bytes)
-                    .map_err(|_| not_utf8(&value.text().unwrap_or_default()))?,
-            );
+            return match std::str::from_utf8(bytes) {
+                Ok(text) => self.push_text(text),
+                Err(_) => Err(not_utf8(&value.text()?)),
+            };
         }
         let is_json_string =
             || context.format == ValueFormat::Base64AndJson && context.is_label(value);

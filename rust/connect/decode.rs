@@ -207,6 +207,10 @@ pub(crate) fn unsigned<'a>(value: Value<'a>, arena: &'a Bump) -> Result<Value<'a
 }
 
 /// Decodes a decimal from the base64 of its unscaled big-endian integer.
+#[allow(
+    clippy::indexing_slicing,
+    reason = "the length is of bytes in the buffer"
+)]
 fn unscaled<'a>(
     value: &Value<'_>,
     text: &str,
@@ -221,7 +225,7 @@ fn unscaled<'a>(
     let mut buffer = [0; 48];
     let decoded = STANDARD.decode_slice(text, &mut buffer);
     let bytes = match decoded {
-        Ok(length) => buffer.get(..length).unwrap_or_default(),
+        Ok(length) => &buffer[..length],
         Err(DecodeSliceError::OutputSliceTooSmall) => {
             return Err(range_error(value, "a decimal of 256 bits"));
         }
@@ -247,6 +251,10 @@ pub(crate) fn decimal_text(bytes: &[u8], scale: i32) -> Result<String, ParseErro
 }
 
 /// Fast path: decodes a decimal of at most 64 bits for a column of the same scale and sufficient precision.
+#[allow(
+    clippy::indexing_slicing,
+    reason = "the length is of bytes in the buffer"
+)]
 pub(crate) fn short_decimal(text: &str, scale: i32, requested: &DataType) -> Option<i64> {
     let DataType::Decimal128(precision, requested_scale) = requested else {
         return None;
@@ -256,7 +264,7 @@ pub(crate) fn short_decimal(text: &str, scale: i32, requested: &DataType) -> Opt
         .decode_slice(text, &mut buffer)
         .ok()
         .filter(|length| (1..=8).contains(length))?;
-    let number = i64::from_be_bytes(sign_extended(buffer.get(..length)?));
+    let number = i64::from_be_bytes(sign_extended(&buffer[..length]));
     (scale == i32::from(*requested_scale) && fits(number, *precision)).then_some(number)
 }
 
@@ -285,7 +293,7 @@ fn insert_point(mut digits: String, scale: i32) -> Option<String> {
             let scale = scale as usize;
             let sign = usize::from(digits.starts_with('-'));
             let padding = (scale + 1 + sign).saturating_sub(digits.len());
-            digits.insert_str(sign, ZEROS.get(..padding)?);
+            digits.insert_str(sign, &"0".repeat(padding));
             digits.insert(digits.len() - scale, '.');
         }
         _ if (-MAX_SCALE..0).contains(&scale) => digits.push_str(&format!("e{}", -scale)),
@@ -293,11 +301,6 @@ fn insert_point(mut digits: String, scale: i32) -> Option<String> {
     }
     Some(digits)
 }
-
-const ZEROS: &str = match std::str::from_utf8(&[b'0'; 401]) {
-    Ok(zeros) => zeros,
-    Err(_) => "",
-};
 
 /// Decodes `{"scale":2,"value":"..."}`.
 fn variable_decimal<'a>(

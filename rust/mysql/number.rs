@@ -504,18 +504,9 @@ const POWERS_OF_TEN: [i64; 19] = {
 
 fn decimal_fallback<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result<T, ParseError> {
     let (negative, number) = sign(text.as_bytes());
-    let (mantissa, exponent) = match number.iter().position(|b| matches!(b, b'e' | b'E')) {
-        Some(at) => (
-            number.get(..at).unwrap_or_default(),
-            exponent(number.get(at + 1..).unwrap_or_default())?,
-        ),
-        None => (number, 0),
-    };
-    let point = mantissa.iter().position(|b| *b == b'.');
-    let whole = mantissa
-        .get(..point.unwrap_or(mantissa.len()))
-        .unwrap_or_default();
-    let fraction = point.map(|at| mantissa.get(at + 1..).unwrap_or_default());
+    let (mantissa, power) = split_once(number, |b| matches!(b, b'e' | b'E'));
+    let exponent = power.map_or(Ok(0), exponent)?;
+    let (whole, fraction) = split_once(mantissa, |b| *b == b'.');
     let all_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     if !all_digits(whole) || fraction.is_some_and(|part| !all_digits(part)) {
         return Err(ParseError::Type);
@@ -548,6 +539,15 @@ fn decimal_fallback<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result
     } else {
         unscaled
     })
+}
+
+/// Splits bytes at the first separator, which neither part has.
+#[allow(clippy::indexing_slicing, reason = "the separator is in the bytes")]
+fn split_once(bytes: &[u8], is_separator: fn(&u8) -> bool) -> (&[u8], Option<&[u8]>) {
+    match bytes.iter().position(is_separator) {
+        Some(at) => (&bytes[..at], Some(&bytes[at + 1..])),
+        None => (bytes, None),
+    }
 }
 
 /// Parses an exponent, clamped to a bound that is out of range for every decimal.

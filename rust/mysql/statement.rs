@@ -7,10 +7,8 @@ pub(crate) fn first_word(sql: &str) -> &str {
     while let Some(behind) = skipped(rest) {
         rest = behind;
     }
-    let end = rest
-        .find(|c: char| !c.is_ascii_alphabetic())
-        .unwrap_or(rest.len());
-    rest.get(..end).unwrap_or_default()
+    let is_end = |c: char| !c.is_ascii_alphabetic();
+    rest.split_once(is_end).map_or(rest, |(word, _)| word)
 }
 
 /// Returns the rest after the white space or the comment at the start of a statement; `None` if it starts with neither.

@@ -61,6 +61,7 @@ impl DateTimeText {
     /// Parses the date or date and time at the start of the window. Returns it with its length. Leaves a zone other
     /// than `Z` unread.
     #[inline(always)]
+    #[allow(clippy::indexing_slicing, reason = "a window has 32 bytes")]
     pub fn prefix(window: &Window) -> Result<(DateTimeText, usize), ParseError> {
         let [from_year, from_day, from_second, _] = words(window);
         let [century, _, year, _, _, month, ..] =
@@ -86,7 +87,7 @@ impl DateTimeText {
         );
         let [[day, _, _, hour, _, _, minute, _], [_, second, ..]] = days.checked_with(seconds)?;
         let (nanos, fraction) = match window[19] {
-            b'.' => fraction_digits(window.get(20..).unwrap_or_default())?,
+            b'.' => fraction_digits(&window[20..])?,
             _ => (0, 0),
         };
         let length = if fraction > 0 { 20 + fraction } else { 19 };
@@ -298,12 +299,13 @@ impl Pairs {
 
 /// Parses the nanoseconds of `.123456`. Returns them with the remaining text.
 #[inline]
+#[allow(clippy::indexing_slicing, reason = "the digits are in the text")]
 fn fraction(text: &[u8]) -> Result<(u32, &[u8]), ParseError> {
     let Some(rest) = text.strip_prefix(b".") else {
         return Ok((0, text));
     };
     let (nanos, count) = fraction_digits(rest)?;
-    Ok((nanos, rest.get(count..).unwrap_or_default()))
+    Ok((nanos, &rest[count..]))
 }
 
 /// Parses the digits after the decimal point. Returns nanoseconds and digit count.
@@ -402,24 +404,28 @@ pub(crate) struct TimeText {
 impl TimeText {
     /// Parses the TIME at the start of the window. Returns it with its length.
     #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the sign and the digits are in the window"
+    )]
     pub fn prefix(bytes: &Window) -> Result<(TimeText, usize), ParseError> {
-        let negative = bytes.first() == Some(&b'-');
-        let unsigned = bytes.get(usize::from(negative)..).unwrap_or_default();
+        let negative = bytes[0] == b'-';
+        let unsigned = &bytes[usize::from(negative)..];
         let (hours, count) = digits(unsigned)
             .filter(|(_, count)| matches!(count, 2 | 3))
             .ok_or(ParseError::Type)?;
-        let rest = unsigned.get(count..).unwrap_or_default();
-        let [c0, m0, m1, c1, s0, s1]: [u8; 6] = *rest.first_chunk().ok_or(ParseError::Type)?;
-        if (c0, c1) != (b':', b':') {
+        let [c0, m0, m1, c1, s0, s1, rest @ ..] = &unsigned[count..] else {
+            return Err(ParseError::Type);
+        };
+        if (*c0, *c1) != (b':', b':') {
             return Err(ParseError::Type);
         }
-        let rest = rest.get(6..).unwrap_or_default();
         let (nanos, after) = fraction(rest)?;
         let time = TimeText {
             negative,
             hours,
-            minutes: pair(m0, m1)?,
-            seconds: pair(s0, s1)?,
+            minutes: pair(*m0, *m1)?,
+            seconds: pair(*s0, *s1)?,
             nanos,
         };
         Ok((time, bytes.len() - after.len()))

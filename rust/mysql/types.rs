@@ -361,6 +361,10 @@ struct CachedSchema {
     next: usize,
 }
 
+#[allow(
+    clippy::indexing_slicing,
+    reason = "places are those of parts, and a part was found or added before `follow`"
+)]
 impl SchemaCache {
     /// Number of parts to compare one by one before a lookup by the whole text. Parts of different tables differ early.
     const MAX_LINEAR: usize = 32;
@@ -372,11 +376,9 @@ impl SchemaCache {
     pub fn skip_cached(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<usize>> {
         let guess = self.parts.get(self.last)?.next;
         let candidates = std::iter::once(guess).chain(0..Self::MAX_LINEAR.min(self.parts.len()));
-        let found = candidates.into_iter().find(|at| {
-            self.parts
-                .get(*at)
-                .is_some_and(|part| cursor.eat(&part.text))
-        })?;
+        let found = candidates
+            .into_iter()
+            .find(|at| cursor.eat(&self.parts[*at].text))?;
         Some(self.follow(found))
     }
 
@@ -403,11 +405,9 @@ impl SchemaCache {
     }
 
     fn follow(&mut self, found: usize) -> Option<usize> {
-        if let Some(last) = self.parts.get_mut(self.last) {
-            last.next = found;
-        }
+        self.parts[self.last].next = found;
         self.last = found;
-        self.parts.get(found)?.block
+        self.parts[found].block
     }
 }
 
@@ -498,11 +498,9 @@ impl DeclaredTypes {
 
     /// Returns the last block with this hint, if `matches` accepts its raw bytes.
     pub fn latest(&self, hint: usize, matches: impl FnOnce(&[u8]) -> bool) -> Option<usize> {
-        let block = *self.latest.get(&hint)?;
-        self.blocks
-            .get(block)
-            .is_some_and(|block| !block.raw.is_empty() && matches(&block.raw))
-            .then_some(block)
+        let number = *self.latest.get(&hint)?;
+        let raw = &self.block(number).raw;
+        (!raw.is_empty() && matches(raw)).then_some(number)
     }
 
     /// Forgets the last blocks, because their names were read in another quoting.
@@ -520,6 +518,10 @@ impl DeclaredTypes {
 
     /// Declares a column of the block by the text of its type.
     #[inline]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "each type has an entry in both lists"
+    )]
     pub fn declare(&mut self, key: NameId, column: Option<usize>, text: &str) {
         let last = self
             .last_by_name
@@ -527,7 +529,7 @@ impl DeclaredTypes {
             .copied()
             .unwrap_or(usize::MAX);
         let id = match self.declared.get(last) {
-            Some(declared) if *declared.text == *text && self.is_spelled_as_ddl(last) => last,
+            Some(declared) if *declared.text == *text && self.quoted[last].is_some() => last,
             _ => self.intern(text),
         };
         self.record(key, column, id);
@@ -568,7 +570,7 @@ impl DeclaredTypes {
         };
         // Reuse the block if it has the same types in another order, or has no raw bytes to compare.
         if let Some(&block) = self.latest.get(&hint)
-            && self.blocks.get(block).is_some_and(same)
+            && same(self.block(block))
         {
             return block;
         }
@@ -598,29 +600,21 @@ impl DeclaredTypes {
     }
 
     #[inline]
+    #[allow(clippy::indexing_slicing, reason = "the lists are long enough before")]
     fn record(&mut self, key: NameId, column: Option<usize>, id: TypeIndex) {
-        self.has_lengths |= self
-            .declared
-            .get(id)
-            .is_some_and(|declared| declared.has_lengths());
+        self.has_lengths |= self.declared(id).has_lengths();
         if self.keep_entries {
             self.add_entry(key, id);
         }
         if let Some(column) = column {
             self.by_column
                 .resize(self.by_column.len().max(column + 1), None);
-            self.by_column
-                .get_mut(column)
-                .into_iter()
-                .for_each(|slot| *slot = Some(id));
+            self.by_column[column] = Some(id);
         }
         if self.last_by_name.get(key.index()) != Some(&id) {
             self.last_by_name
                 .resize(self.last_by_name.len().max(key.index() + 1), usize::MAX);
-            self.last_by_name
-                .get_mut(key.index())
-                .into_iter()
-                .for_each(|slot| *slot = id);
+            self.last_by_name[key.index()] = id;
         }
     }
 
@@ -674,10 +668,6 @@ impl DeclaredTypes {
         self.declared.push(declared.into());
         self.quoted.push(quoted);
         self.declared.len() - 1
-    }
-
-    fn is_spelled_as_ddl(&self, id: TypeIndex) -> bool {
-        self.quoted.get(id).is_some_and(Option::is_some)
     }
 }
 

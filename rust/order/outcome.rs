@@ -42,6 +42,10 @@ pub struct Outcomes {
 /// # Errors
 ///
 /// Fails if the keys have different types, an order array has a wrong type, or a change has no order value.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`index` has places in `orders`, which has an order value for each key"
+)]
 pub fn outcomes(
     changes: &Changes<'_>,
     rows: Known<'_>,
@@ -50,6 +54,11 @@ pub fn outcomes(
     let keys = Keys::new(changes.keys)?;
     let wanted = keys.rows(changes.keys)?;
     let orders = Orders::new(changes.orders)?;
+    debug_assert_eq!(
+        wanted.num_rows(),
+        orders.len(),
+        "an order value for each key"
+    );
     let index: HashMap<&[u8], usize> = wanted
         .iter()
         .enumerate()
@@ -57,9 +66,8 @@ pub fn outcomes(
         .collect();
     let mut found: Vec<Found<'_>> = vec![Found::default(); orders.len()];
     rows.read(&keys, |key, order| {
-        if let Some(found) = index.get(key).and_then(|at| found.get_mut(*at)) {
-            found.is_known = true;
-            found.row = order;
+        if let Some(at) = index.get(key) {
+            (found[*at].is_known, found[*at].row) = (true, order);
         }
     })?;
     let mut tombstones: Vec<(Order<'_>, usize)> = Vec::new();
@@ -69,11 +77,8 @@ pub fn outcomes(
     // Fold the tombstones of a key in an order that does not depend on their storage.
     tombstones.sort();
     for (order, at) in tombstones {
-        if let Some(found) = found
-            .get_mut(at)
-            .filter(|found| order.is_newer(found.gone.as_ref()))
-        {
-            found.gone = Some(order);
+        if order.is_newer(found[at].gone.as_ref()) {
+            found[at].gone = Some(order);
         }
     }
     let decided = found.iter().enumerate().map(|(at, found)| {

@@ -115,7 +115,7 @@ impl<'p> Batch<'p> {
         let builders = plan
             .fields
             .iter()
-            .map(|field| (*field, field.content().and_then(EnvelopeColumn::new)))
+            .map(|field| (*field, EnvelopeColumn::new(field.content())))
             .collect();
         Ok(Batch {
             plan,
@@ -263,6 +263,7 @@ impl<'p> Batch<'p> {
     }
 
     /// Returns the bytes of some rows of events. Consecutive rows usually share an envelope.
+    #[allow(clippy::indexing_slicing, reason = "a run has a row")]
     fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_>, input: &Input<'_>) -> usize {
         let of_row = |row| {
             self.plan.budget.of_row(
@@ -272,8 +273,7 @@ impl<'p> Batch<'p> {
             )
         };
         let runs = rows.chunk_by(|one, other| one.envelope == other.envelope);
-        runs.map(|run| run.first().map_or(0, of_row) * run.len())
-            .sum()
+        runs.map(|run| of_row(&run[0]) * run.len()).sum()
     }
 
     /// Replaces the rows of each message that exceeds the budget by one error row.
@@ -418,9 +418,7 @@ impl<'p> Batch<'p> {
                     append_image(columns, image, cells, self.plan, envelope, scratch, events)
                 };
                 if let (Some(CellFault { column, fault }), None) = (fault, &error) {
-                    let name = column
-                        .and_then(|column| self.plan.table.as_ref()?.get(column))
-                        .map(|field| field.name().clone());
+                    let name = column.map(|column| self.plan.column(column).to_owned());
                     let value = column.map(|column| match cells {
                         Some(cells) => &cells[column].1,
                         None => &scratch.row[column],
@@ -444,16 +442,13 @@ impl<'p> Batch<'p> {
             self.image_rows += u64::from(images.iter().any(Option::is_some));
             let row = &mut self.rows[first + at];
             row.missing = missing;
-            if let (Some(field), None) = (
-                missing_column.and_then(|column| self.plan.table.as_ref()?.get(column)),
-                &error,
-            ) {
+            if let (Some(column), None) = (missing_column, &error) {
                 let fault = Fault::new(Kind::Missing, "the message does not have this column");
                 let side = self.plan.side(usize::from(images[1].is_some()), op_name);
                 error = Some(Box::new(cell_error(
                     fault,
                     side,
-                    Some(field.name().clone()),
+                    Some(self.plan.column(column).to_owned()),
                     None,
                     event,
                     payloads,
@@ -517,14 +512,14 @@ impl<'p> Batch<'p> {
     pub fn end_chunk<'t>(
         &mut self,
         events: &Events<'_>,
-        table: impl Fn(usize) -> Option<&'t TableEnvelope>,
+        table: impl Fn(usize) -> &'t TableEnvelope,
         input: &Input<'_>,
     ) {
         let columns = self.plan.table.as_deref().unwrap_or_default();
         let rows: Vec<EnvelopeRow<'_, '_>> = self
             .rows
             .iter()
-            .map(|row| envelope_row(row, events, &table, input))
+            .map(|row| envelope_row(row, events, &|number| Some(table(number)), input))
             .collect();
         let rows = Rows::new(
             rows,
@@ -819,10 +814,7 @@ fn envelope_row<'r, 't: 'r, 'a>(
     tables: &impl Fn(usize) -> Option<&'t TableEnvelope>,
     input: &Input<'r>,
 ) -> EnvelopeRow<'r, 'a> {
-    let corrupt = row
-        .error
-        .as_ref()
-        .and_then(|_| *input.messages.get(row.message)?);
+    let corrupt = row.error.as_ref().and_then(|_| input.message(row.message));
     let offset = input.offset(row.message);
     let (envelope, source, primary_key) = match row.envelope {
         EnvelopeRef::None => (None, None, None),

@@ -56,9 +56,7 @@ impl Budget {
                     .clone()
                     .map(|field| field.name().len() + size_of::<usize>() + size_of::<i32>())
                     .sum(),
-                field => field
-                    .content()
-                    .map_or(0, |content| fixed_bytes(&content.data_type(&image))),
+                field => fixed_bytes(&field.content().data_type(&image)),
             })
             .sum();
         Budget {
@@ -114,8 +112,7 @@ impl Budget {
             .map_or(0, |block| events.types.label_bytes(block));
         let envelope: usize = fields
             .iter()
-            .filter_map(|field| field.content())
-            .map(|content| text_bytes(content, row, events))
+            .map(|field| text_bytes(field.content(), row, events))
             .sum();
         self.row_bytes + labels + envelope
     }

@@ -295,6 +295,10 @@ impl Builder {
     }
 
     /// Appends one value for each row.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "rows have ranges of the batch's lists, and missing columns are the table's"
+    )]
     fn extend(&mut self, rows: &Rows<'_, '_>) {
         match self {
             _ if self.lacks(rows) => self.push_nulls(rows.len()),
@@ -328,28 +332,15 @@ impl Builder {
             }
             Builder::Changed(lists) => {
                 for row in &rows.rows {
-                    lists.push(
-                        row.row
-                            .changed
-                            .clone()
-                            .and_then(|part| rows.changed.get(part))
-                            .map(|keys| rows.names(keys)),
-                    );
+                    let changed = row.row.changed.clone();
+                    lists.push(changed.map(|part| rows.names(&rows.changed[part])));
                 }
             }
             Builder::Missing(lists) => {
                 for row in &rows.rows {
-                    let missing = rows
-                        .missing
-                        .get(row.row.missing.clone())
-                        .filter(|missing| !missing.is_empty());
-                    let names = missing.map(|missing| {
-                        missing
-                            .iter()
-                            .filter_map(|at| rows.columns.get(*at))
-                            .map(|field| field.name().as_str())
-                    });
-                    lists.push(names);
+                    let missing = &rows.missing[row.row.missing.clone()];
+                    let names = missing.iter().map(|at| rows.columns[*at].name().as_str());
+                    lists.push(Some(names).filter(|_| !missing.is_empty()));
                 }
             }
             Builder::DeclaredTypes(types) => types.extend(rows),
@@ -661,20 +652,21 @@ impl TypeMaps {
     }
 
     /// Appends the declared types of each row.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "rows have ranges of the batch's types, which are places in the block"
+    )]
     fn extend(&mut self, rows: &Rows<'_, '_>) {
         for (row, count) in rows.runs() {
             let types = row.envelope.and_then(|envelope| envelope.types);
             let block = types.map(|number| (number, rows.events.types.block(number)));
-            let order = rows
-                .types
-                .get(row.row.types.clone())
-                .filter(|order| !order.is_empty());
-            let map = block.map(|(number, block)| match (order, self.known.get(&number)) {
-                (Some(order), _) => {
-                    self.add(order.iter().filter_map(|at| block.entries.get(*at)), rows)
+            let order = &rows.types[row.row.types.clone()];
+            let map = block.map(|(number, block)| match self.known.get(&number) {
+                _ if !order.is_empty() => {
+                    self.add(order.iter().map(|at| &block.entries[*at]), rows)
                 }
-                (None, Some(known)) => *known,
-                (None, None) => {
+                Some(known) => *known,
+                None => {
                     let map = self.add(block.entries.iter(), rows);
                     self.known.insert(number, map);
                     map

@@ -15,7 +15,7 @@ use crate::value::Value;
 
 /// The user's options for a table's columns.
 pub(crate) struct ColumnOptions {
-    fields: Fields,
+    pub fields: Fields,
     /// Options of each column.
     pub values: Vec<ValueOptions>,
     modes: Modes,

@@ -313,10 +313,7 @@ impl EnvelopeField {
     /// Returns the default columns of a layout.
     pub fn of_layout(layout: Layout) -> Vec<EnvelopeField> {
         let is_default = |field: &EnvelopeField| {
-            layout == Layout::Change
-                || field
-                    .spec()
-                    .is_none_or(|spec| spec.availability != Availability::OnRequest)
+            layout == Layout::Change || field.spec().availability != Availability::OnRequest
         };
         Self::allowed(layout)
             .into_iter()
@@ -324,13 +321,17 @@ impl EnvelopeField {
             .collect()
     }
 
-    fn spec(self) -> Option<&'static ColumnSpec> {
-        COLUMNS.get(self as usize)
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "each field has its line in `COLUMNS`"
+    )]
+    fn spec(self) -> &'static ColumnSpec {
+        &COLUMNS[self as usize]
     }
 
     /// Returns its name in a layout. An underscore precedes the name if the table's columns are at the same level.
     pub fn name(self, layout: Layout) -> String {
-        let plain = self.spec().map_or("", |spec| spec.name);
+        let plain = self.spec().name;
         match (layout, self) {
             (Layout::Change, _) | (_, EnvelopeField::CorruptRecord) => plain.into(),
             (Layout::Changelog, EnvelopeField::Op) => "_change_type".into(),
@@ -339,15 +340,13 @@ impl EnvelopeField {
     }
 
     /// Returns its content.
-    pub fn content(self) -> Option<&'static Content> {
-        self.spec().map(|spec| &spec.content)
+    pub fn content(self) -> &'static Content {
+        &self.spec().content
     }
 
     /// Returns its Arrow field. `images` is the type of row images.
     pub fn arrow(self, layout: Layout, images: &DataType) -> FieldRef {
-        let data_type = self
-            .content()
-            .map_or(DataType::Null, |content| content.data_type(images));
+        let data_type = self.content().data_type(images);
         let nullable = !matches!(self, EnvelopeField::Op | EnvelopeField::Sequence);
         Arc::new(Field::new(self.name(layout), data_type, nullable))
     }

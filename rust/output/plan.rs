@@ -173,6 +173,12 @@ impl Plan {
             .collect()
     }
 
+    /// Returns the name of a column of the table.
+    #[allow(clippy::indexing_slicing, reason = "callers have columns of the table")]
+    pub fn column(&self, column: usize) -> &str {
+        self.columns.fields[column].name()
+    }
+
     /// Returns the number of the table's columns.
     pub fn width(&self) -> usize {
         self.table.as_ref().map_or(0, |table| table.len())

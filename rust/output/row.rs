@@ -31,10 +31,16 @@ pub(crate) struct Input<'a> {
 impl<'a> Input<'a> {
     /// Returns the bytes of a message before expansion.
     pub fn received(&self, message: usize) -> usize {
-        self.messages
-            .get(message)
-            .and_then(|message| *message)
-            .map_or(0, <[u8]>::len)
+        self.message(message).map_or(0, <[u8]>::len)
+    }
+
+    /// Returns a message before expansion; `None` for null.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "callers have indices of these messages"
+    )]
+    pub fn message(&self, message: usize) -> Option<&'a [u8]> {
+        self.messages[message]
     }
 
     /// Replaces messages by the stored messages that they refer to.
@@ -48,14 +54,18 @@ impl<'a> Input<'a> {
         }
     }
 
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "each message has a key, or none has"
+    )]
     pub fn key(&self, message: usize) -> Option<&'a [u8]> {
-        *self.keys.as_ref()?.get(message)?
+        self.keys.as_ref()?[message]
     }
 
     /// Returns Kafka's offset of a message.
     pub fn offset(&self, message: usize) -> Option<i64> {
         self.offsets
-            .filter(|offsets| message < offsets.len() && offsets.is_valid(message))
+            .filter(|offsets| offsets.is_valid(message))
             .map(|offsets| offsets.value(message))
     }
 }
@@ -68,17 +78,23 @@ pub(crate) struct Payloads<'b> {
 }
 
 impl Payloads<'_> {
-    /// Returns the bytes of an expanded message.
-    pub fn length(&self, message: usize) -> usize {
-        message
-            .checked_sub(self.first)
-            .and_then(|at| self.texts.get(at))
-            .map_or(0, |text| text.len())
+    /// Returns an expanded message.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "callers have indices of the chunk's messages"
+    )]
+    fn text(&self, message: usize) -> &[u8] {
+        self.texts[message - self.first]
     }
 
-    /// Returns the offset of a part in its message.
+    /// Returns the bytes of an expanded message.
+    pub fn length(&self, message: usize) -> usize {
+        self.text(message).len()
+    }
+
+    /// Returns the offset of a part in its message; `None` if the part was decoded from it.
     pub fn byte(&self, message: usize, part: &[u8]) -> Option<usize> {
-        let body = self.texts.get(message.checked_sub(self.first)?)?;
+        let body = self.text(message);
         let offset = (part.as_ptr() as usize).checked_sub(body.as_ptr() as usize)?;
         (offset < body.len()).then_some(offset)
     }

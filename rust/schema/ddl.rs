@@ -58,9 +58,13 @@ struct Parser<'t> {
 /// Maximum nesting depth of types.
 pub(crate) const MAX_DEPTH: usize = 32;
 
+#[allow(
+    clippy::string_slice,
+    reason = "`at` and the ends of names and words are beside characters that were found"
+)]
 impl<'t> Parser<'t> {
     fn rest(&self) -> &'t str {
-        self.text.get(self.at..).unwrap_or_default()
+        &self.text[self.at..]
     }
 
     fn peek(&mut self) -> Option<char> {
@@ -88,7 +92,7 @@ impl<'t> Parser<'t> {
         let found = self.peek().map_or("the end".into(), |c| format!("{c:?}"));
         format!(
             "schema: {what} at character {}, found {found}",
-            self.text.get(..self.at).map_or(0, |t| t.chars().count())
+            self.text[..self.at].chars().count()
         )
     }
 
@@ -108,7 +112,7 @@ impl<'t> Parser<'t> {
             let end = rest
                 .find('`')
                 .ok_or_else(|| self.error("expected a closing backtick"))?;
-            name.push_str(rest.get(..end).unwrap_or_default());
+            name.push_str(&rest[..end]);
             self.at += end + 1;
             if !self.rest().starts_with('`') {
                 return Ok(name);
@@ -125,7 +129,7 @@ impl<'t> Parser<'t> {
             .find(|c: char| !c.is_alphanumeric() && c != '_')
             .unwrap_or(rest.len());
         self.at += end;
-        rest.get(..end).unwrap_or_default()
+        &rest[..end]
     }
 
     /// Skips a keyword if it comes next, case-insensitively.
@@ -224,7 +228,7 @@ impl<'t> Parser<'t> {
             }
         }
         while MODIFIERS.iter().any(|word| self.eat_keyword(word)) {}
-        let mut declared = DeclaredType::parse(self.text.get(start..self.at).unwrap_or_default());
+        let mut declared = DeclaredType::parse(&self.text[start..self.at]);
         if declared.family == TypeFamily::Unknown {
             self.at = start;
             return Err(format!(

@@ -88,10 +88,8 @@ impl Templates {
     }
 
     /// Returns the envelope shared by the messages of a template.
-    pub fn envelope(&self, template: usize) -> Option<&TableEnvelope> {
-        self.templates
-            .get(template)
-            .map(|template| &template.envelope)
+    pub fn envelope(&self, template: usize) -> &TableEnvelope {
+        &self.templates[template].envelope
     }
 
     /// Returns the slot of a message's table, if it has templates.

@@ -701,6 +701,7 @@ struct MatchedMessage<'r, 'a> {
 
 impl MatchedMessage<'_, '_> {
     /// Returns whether the rows are within the budget. If not, the ordinary reader creates the error.
+    #[allow(clippy::indexing_slicing, reason = "`source` is the message's own")]
     fn fits(&self, plan: &Plan, events: &Events<'_>, payloads: &Payloads<'_>) -> bool {
         let (count, length, kept) = (
             self.buffers.count(),
@@ -728,7 +729,7 @@ impl MatchedMessage<'_, '_> {
         let row = EnvelopeRow {
             row: &row,
             envelope: Some(&shared.envelope),
-            source: events.sources.get(self.source),
+            source: Some(&events.sources[self.source]),
             primary_key: shared.primary_key.as_deref(),
             corrupt: None,
             offset: None,

@@ -119,6 +119,7 @@ struct Entry<T> {
 }
 
 impl<T> ExpectedKeys<T> {
+    #[allow(clippy::indexing_slicing, reason = "slots are below 256")]
     pub fn new(entries: Vec<(KeyLiteral, T)>) -> Self {
         let entries: Vec<Entry<T>> = entries
             .into_iter()
@@ -131,20 +132,13 @@ impl<T> ExpectedKeys<T> {
         // Take the first seed under which no names share a slot.
         let is_free = |seed: &u64| {
             let mut taken = [false; 256];
-            names.iter().all(|name| {
-                taken
-                    .get_mut(slot(name, *seed))
-                    .is_some_and(|taken| !std::mem::replace(taken, true))
-            })
+            let is_free = |name: &Vec<u8>| !std::mem::replace(&mut taken[slot(name, *seed)], true);
+            names.iter().all(is_free)
         };
         let seed = (0..16).find(is_free).unwrap_or(0);
         let mut by_slot = Box::new([u16::MAX; 256]);
         for (index, name) in names.iter().enumerate() {
-            if let (Some(slot), Ok(index)) =
-                (by_slot.get_mut(slot(name, seed)), u16::try_from(index))
-            {
-                *slot = index;
-            }
+            by_slot[slot(name, seed)] = u16::try_from(index).unwrap_or(u16::MAX);
         }
         let by_name = entries
             .iter()
@@ -178,8 +172,9 @@ impl<T> ExpectedKeys<T> {
     /// It does not try the usual next key first. In rows of changes that key is often absent, which branch predictors
     /// cannot foresee.
     #[inline(always)]
+    #[allow(clippy::indexing_slicing, reason = "slots are below 256")]
     fn find(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
-        let candidate = usize::from(*self.by_slot.get(slot(text.get(at + 2..)?, self.seed))?);
+        let candidate = usize::from(self.by_slot[slot(text.get(at + 2..)?, self.seed)]);
         if let Some(entry) = self.entries.get(candidate)
             && let Some(value) = entry.key.exact.eat_from::<1>(text, at)
         {
@@ -190,9 +185,10 @@ impl<T> ExpectedKeys<T> {
 
     /// Finds a key that shares its slot with another key, or that is near the end of the message.
     #[inline(never)]
+    #[allow(clippy::indexing_slicing, reason = "`by_name` has indices of entries")]
     fn find_by_name(&self, text: &[u8], at: usize) -> Option<(usize, &T, usize)> {
         let index = *self.by_name.get(plain_string(text, at + 1)?.0)?;
-        let entry = self.entries.get(index)?;
+        let entry = &self.entries[index];
         Some((index, &entry.item, entry.key.exact.eat_from::<1>(text, at)?))
     }
 
@@ -407,6 +403,7 @@ pub(super) struct WalkResult {
 #[derive(Default)]
 pub(super) struct SeenKeys(Vec<bool>);
 
+#[allow(clippy::indexing_slicing, reason = "there is a flag for each key")]
 impl SeenKeys {
     fn begin(&mut self, length: usize, seen: usize) {
         self.0.clear();
@@ -416,13 +413,11 @@ impl SeenKeys {
 
     /// Marks a key; `false` if it is a duplicate.
     fn mark(&mut self, index: usize) -> bool {
-        self.0
-            .get_mut(index)
-            .is_some_and(|seen| !std::mem::replace(seen, true))
+        !std::mem::replace(&mut self.0[index], true)
     }
 
     fn has(&self, index: usize) -> bool {
-        self.0.get(index) == Some(&true)
+        self.0[index]
     }
 }
 
@@ -513,12 +508,13 @@ impl<'s> SpansByCell<'s> {
         SpansByCell(spans)
     }
 
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the search returns the place of a span"
+    )]
     pub fn get(&self, cell: usize) -> Option<Span> {
-        self.0
-            .binary_search_by_key(&cell, |span| span.cell)
-            .ok()
-            .and_then(|at| self.0.get(at))
-            .copied()
+        let found = self.0.binary_search_by_key(&cell, |span| span.cell);
+        found.ok().map(|at| self.0[at])
     }
 }
 
@@ -683,6 +679,10 @@ impl RowPlan {
     }
 
     /// Appends a partial row to a map: the values of the after image, with the partial row's values in their place.
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "spans are only appended while a row is read"
+    )]
     pub fn merge_map(
         &self,
         at: usize,
@@ -693,7 +693,7 @@ impl RowPlan {
     ) -> Option<WalkResult> {
         let start = spans.len();
         let walked = self.skip(at, seen, env, Some(spans))?;
-        let changed = SpansByCell::new(spans.get(start..)?);
+        let changed = SpansByCell::new(&spans[start..]);
         for span in after {
             push_value(changed.get(span.cell).unwrap_or(*span).start, map, env)?;
         }
@@ -728,12 +728,11 @@ impl RowPlan {
     }
 
     /// Appends the first `count` names to a map.
+    #[allow(clippy::indexing_slicing, reason = "a row has at most each name")]
     pub fn push_names(&self, count: usize, map: &mut Map) -> Option<()> {
-        let (names, ends) = &self.names;
-        let ends = ends.get(..count)?;
-        map.keys
-            .push_all(names.get(..ends.last().copied().unwrap_or(0))?, ends)
-            .ok()
+        let (names, ends) = (&self.names.0, &self.names.1[..count]);
+        let length = ends.last().copied().unwrap_or(0);
+        map.keys.push_all(&names[..length], ends).ok()
     }
 }
 

@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
 
     pub fn boolean(&mut self) -> Result<bool> {
         let start = self.at;
-        match self.take(1, "a boolean")? {
+        match self.array("a boolean")? {
             [0] => Ok(false),
             [1] => Ok(true),
             other => Err(self
@@ -140,17 +140,11 @@ impl<'a> Reader<'a> {
     }
 
     pub fn float(&mut self) -> Result<f32> {
-        let bytes = self.take(4, "a float")?;
-        Ok(bytes
-            .first_chunk()
-            .map_or(0.0, |bytes| f32::from_le_bytes(*bytes)))
+        self.array("a float").map(f32::from_le_bytes)
     }
 
     pub fn double(&mut self) -> Result<f64> {
-        let bytes = self.take(8, "a double")?;
-        Ok(bytes
-            .first_chunk()
-            .map_or(0.0, |bytes| f64::from_le_bytes(*bytes)))
+        self.array("a double").map(f64::from_le_bytes)
     }
 
     /// Reads bytes with their length prefix.
@@ -202,6 +196,23 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.unexpected_end(what))?;
         self.at += length;
         Ok(bytes)
+    }
+
+    /// Reads `N` bytes.
+    fn array<const N: usize>(&mut self, what: &str) -> Result<[u8; N]> {
+        let bytes = self
+            .rest()
+            .first_chunk()
+            .ok_or_else(|| self.unexpected_end(what))?;
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    /// Reads the index of an item, and returns the item: a union's branch, or an enum's symbol.
+    #[inline(always)]
+    #[allow(clippy::indexing_slicing, reason = "`index` is below the count")]
+    pub fn pick<'t, T>(&mut self, items: &'t [T], what: &str) -> Result<&'t T> {
+        self.index(items.len(), what).map(|index| &items[index])
     }
 
     /// Reads an index below `count`: a union's branch, or an enum's symbol.

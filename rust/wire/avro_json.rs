@@ -124,17 +124,11 @@ impl<'s> JsonWriter<'s> {
             Schema::Array(item) => return self.array(item, reader, levels),
             Schema::Map(value) => return self.map(value, reader, levels),
             Schema::Union(branches) => {
-                let branch = reader.index(branches.len(), "branch")?;
-                return branches
-                    .get(branch)
-                    .map_or(Ok(()), |branch| self.value(branch, reader, levels));
+                return self.value(reader.pick(branches, "branch")?, reader, levels);
             }
             Schema::Annotated(plain, _) => return self.value(plain, reader, levels),
-            Schema::Named(_) => {
-                return self
-                    .schemas
-                    .named(schema)
-                    .map_or(Ok(()), |named| self.named(named, reader, levels));
+            Schema::Named(number) => {
+                return self.named(self.schemas.numbered(*number), reader, levels);
             }
         };
         self.push(&text, reader)
@@ -143,12 +137,7 @@ impl<'s> JsonWriter<'s> {
     fn named(&mut self, named: &'s NamedType, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
         let text = match &named.kind {
             NamedKind::Record(fields) => return self.record(fields, reader, levels),
-            NamedKind::Enum(symbols) => {
-                let symbol = reader.index(symbols.len(), "symbol")?;
-                symbols
-                    .get(symbol)
-                    .map_or_else(String::new, |symbol| quoted(symbol))
-            }
+            NamedKind::Enum(symbols) => quoted(reader.pick(symbols, "symbol")?),
             NamedKind::Fixed(length) => base64(reader.take(*length, "a fixed")?),
         };
         self.push(&text, reader)

@@ -138,9 +138,15 @@ impl Schemas {
 
     pub fn named(&self, schema: &Schema) -> Option<&NamedType> {
         match schema.plain() {
-            Schema::Named(number) => self.types.get(*number),
+            Schema::Named(number) => Some(self.numbered(*number)),
             _ => None,
         }
+    }
+
+    /// Returns the type with this number.
+    #[allow(clippy::indexing_slicing, reason = "a number is given with its type")]
+    pub fn numbered(&self, number: usize) -> &NamedType {
+        &self.types[number]
     }
 
     /// Returns the fields of a record.
@@ -180,15 +186,9 @@ impl Schemas {
                 self.skip_within(value, reader, levels)
             }),
             Schema::Union(branches) => {
-                let branch = reader.index(branches.len(), "branch")?;
-                branches
-                    .get(branch)
-                    .map_or(Ok(()), |branch| self.skip_within(branch, reader, levels))
+                self.skip_within(reader.pick(branches, "branch")?, reader, levels)
             }
-            Schema::Named(number) => self
-                .types
-                .get(*number)
-                .map_or(Ok(()), |named| self.skip_named(named, reader, levels)),
+            Schema::Named(number) => self.skip_named(self.numbered(*number), reader, levels),
             Schema::Annotated(plain, _) => self.skip_within(plain, reader, levels),
         }
     }
@@ -270,6 +270,10 @@ impl Schemas {
         }
     }
 
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "the type is pushed with its number"
+    )]
     fn resolve_named(
         &mut self,
         kind: &str,
@@ -301,10 +305,8 @@ impl Schemas {
             .resolve_kind(kind, object, namespace)
             .map_err(|what| format!("{short}: {what}"))?;
         let is_empty = self.takes_no_bytes(&kind);
-        self.types
-            .get_mut(number)
-            .into_iter()
-            .for_each(|named| (named.kind, named.is_empty) = (kind.clone(), is_empty));
+        let named = &mut self.types[number];
+        (named.kind, named.is_empty) = (kind, is_empty);
         Ok(Schema::Named(number))
     }
 
@@ -383,12 +385,7 @@ impl<T> Choice<T> {
     pub fn pick(&self, reader: &mut Reader<'_>) -> Result<&T> {
         match self {
             Choice::Fixed(one) => Ok(one),
-            Choice::Union(branches) => {
-                let branch = reader.index(branches.len(), "branch")?;
-                branches
-                    .get(branch)
-                    .ok_or_else(|| Fault::new(Kind::Syntax, "found no branch").at(reader.at()))
-            }
+            Choice::Union(branches) => reader.pick(branches, "branch"),
         }
     }
 }

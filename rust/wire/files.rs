@@ -113,12 +113,14 @@ fn message(block: &Block<'_>, at: usize, framing: Framing) -> Result<Option<Mess
     Ok(found)
 }
 
+#[allow(
+    clippy::indexing_slicing,
+    reason = "`at` and the newline are in the block"
+)]
 fn line(block: &Block<'_>, at: usize) -> Result<Option<Message>, Damage> {
-    let rest = block.bytes.get(at..).unwrap_or_default();
+    let rest = &block.bytes[at..];
     let newline = memchr(b'\n', rest);
-    let text = rest
-        .get(..newline.unwrap_or(rest.len()))
-        .unwrap_or_default();
+    let text = &rest[..newline.unwrap_or(rest.len())];
     let text = newline
         .and_then(|_| text.strip_suffix(b"\r"))
         .unwrap_or(text);

@@ -520,15 +520,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the text of an object, or null. An empty array counts as null.
+    #[allow(clippy::string_slice, reason = "an array has brackets")]
     pub fn optional_object(&mut self) -> Result<Option<&'a str>> {
         self.peek();
         let at = self.at;
         match self.optional_nested()? {
             Some(text) if text.starts_with('[') => {
-                let is_empty = text
-                    .get(1..text.len() - 1)
-                    .is_some_and(|inner| inner.trim().is_empty());
-                if is_empty {
+                if text[1..text.len() - 1].trim().is_empty() {
                     Ok(None)
                 } else {
                     Err(
@@ -584,12 +582,9 @@ impl<'a> Cursor<'a> {
 
     /// Returns a syntax error at this byte, with the found and the expected text.
     #[cold]
+    #[allow(clippy::string_slice, reason = "`at` is on a character boundary")]
     pub fn unexpected(&self, expected: &str) -> Fault {
-        let found = match self
-            .text
-            .get(self.at..)
-            .and_then(|rest| rest.chars().next())
-        {
+        let found = match self.text[self.at..].chars().next() {
             Some(c) => format!("expected {expected}, found {c:?}"),
             None => format!("the message ends where {expected} was expected"),
         };
@@ -700,8 +695,9 @@ pub(crate) fn special(bytes: &[u8], from: usize) -> usize {
 }
 
 #[inline]
+#[allow(clippy::indexing_slicing, reason = "`from` is in the text")]
 fn digits(bytes: &[u8], from: usize) -> usize {
-    from + count_digits(bytes.get(from..).unwrap_or_default())
+    from + count_digits(&bytes[from..])
 }
 
 /// Checks the escape at `at`. Returns the index after it.

@@ -229,10 +229,8 @@ impl<'de> Visitor<'de> for RawValueVisitor {
         self,
         deserializer: D,
     ) -> Result<RawValue<'de>, D::Error> {
-        let raw = <&str>::deserialize(deserializer)?;
-        Ok(RawValue(
-            Cursor::new(raw, true).value().unwrap_or(Value::Null),
-        ))
+        let value = Cursor::new(<&str>::deserialize(deserializer)?, true).value();
+        value.map(RawValue).map_err(serde::de::Error::custom)
     }
 }
 
@@ -472,9 +470,7 @@ impl<'a, C: Context<'a>> MapAccess<'a> for MemberAccess<'_, 'a, C> {
         if !self.cursor.next_member(&mut self.object)? {
             return Ok(None);
         }
-        let Some(names) = self.context.members().get(self.names) else {
-            return Ok(None);
-        };
+        let names = self.context.members().get(self.names);
         self.key = names.read(self.cursor, self.key)?;
         let member = names.column(self.key);
         if member.is_none() {
@@ -502,10 +498,7 @@ impl<'a, C: Context<'a>> MapAccess<'a> for MemberAccess<'_, 'a, C> {
 impl<'a, C: Context<'a>> MemberAccess<'_, 'a, C> {
     #[cold]
     fn within_member(&mut self, fault: Fault) -> Fault {
-        match self.context.members().get(self.names) {
-            Some(names) => fault.within(names.name(self.key)),
-            None => fault,
-        }
+        fault.within(self.context.members().get(self.names).name(self.key))
     }
 }
 

@@ -95,9 +95,8 @@ impl<'a> Reader<'a> {
 
     /// Splits the unread bytes at the offset `at`.
     pub fn split(&self, at: usize) -> (&'a [u8], &'a [u8]) {
-        self.rest
-            .split_at_checked(at.saturating_sub(self.at()))
-            .unwrap_or((self.rest, &[]))
+        debug_assert!((self.at()..=self.end).contains(&at));
+        self.rest.split_at(at - self.at())
     }
 
     /// Returns the unread bytes as text.
