@@ -1,4 +1,4 @@
-"""Places of messages, for errors."""
+"""Columns of Kafka's messages, and places of messages for errors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,26 @@ import pyarrow as pa
 
 from towpath._towpath import DecodeError
 
+COLUMNS = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestampType": pa.int32(),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+"""Columns of Spark's Kafka source in its order, with their Arrow types."""
+
 KAFKA = ("topic", "partition", "offset")
-"""Columns of Spark's Kafka source with the place of a message."""
+"""Columns with the place of a message."""
+
+PLACE = (*KAFKA, "timestamp")
+"""Columns that identify a Kafka record. A recreated topic repeats its offsets with later timestamps."""
+
+MESSAGE = {name: COLUMNS[name] for name in ("value", "key", *PLACE)}
+"""Columns that are read, with their types."""
 
 
 def coordinates(batch: pa.RecordBatch, row: int) -> list[str]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import towpath
 from spark_rows import of_arrow, of_spark
 from towpath.ddl import quoted
-from towpath.spark.kafka.options import COLUMNS as KAFKA
+from towpath.places import COLUMNS as KAFKA
 
 ARROW = pa.schema({name: KAFKA[name] for name in ("key", "value", "topic", "partition", "offset", "timestamp")})
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"

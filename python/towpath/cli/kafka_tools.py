@@ -9,19 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from towpath.foreign_json import parsed_json
+from towpath.places import KAFKA, MESSAGE
 
 KCAT_JSON = "kcat-json"
 FRAMINGS = (KCAT_JSON, "print-key")
 """Framings of `kcat -J`, and of kafka-console-consumer with print.key=true."""
 
-_COLUMNS = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("ms", "UTC"),
-}
+_COLUMNS = {**MESSAGE, "timestamp": pa.timestamp("ms", "UTC")}
 Record = dict[str, Any]
 
 
@@ -58,7 +52,7 @@ def records(framing: str, lines: pa.RecordBatch, place: Callable[[int], str]) ->
     return pa.record_batch(columns)
 
 
-_OF_KCAT = frozenset(["topic", "partition", "offset", "payload"])
+_OF_KCAT = frozenset([*KAFKA, "payload"])
 _OF_DEBEZIUM = frozenset(["schema", "op", "source"])
 """Members that Debezium writes next to a payload."""
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 from towpath.cli.inputs import Messages, limited
+from towpath.places import MESSAGE
 from towpath.spark.kafka.client import Cluster
 from towpath.spark.kafka.columns import to_batch
 from towpath.spark.kafka.fetch import fetcher
 from towpath.spark.kafka.offsets import EARLIEST, Boundary, Range
 from towpath.spark.kafka.options import parse_kafka_options
-
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 class Topics:
@@ -63,7 +62,7 @@ class Topics:
         first = 1
         with fetcher(self._settings) as source:
             for found in source.messages(wanted, fail_on_data_loss=False):
-                yield Messages(wanted.partition.topic, first, to_batch(found, _COLUMNS))
+                yield Messages(wanted.partition.topic, first, to_batch(found, list(MESSAGE)))
                 first += len(found)
 
 

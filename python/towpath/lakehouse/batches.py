@@ -17,7 +17,6 @@ from towpath.lakehouse.merging.by_tasks import ByTasks
 from towpath.lakehouse.merging.jobs import batch_settings, in_parallel, session_settings
 from towpath.lakehouse.reading.batch_messages import BatchMessages
 from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, are_insufficient
-from towpath.lakehouse.reading.changes import PLACE
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
 from towpath.lakehouse.reading.divided_events import divided
 from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
@@ -30,6 +29,7 @@ from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import column
 from towpath.lakehouse.tables.tables import schema_of
+from towpath.places import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

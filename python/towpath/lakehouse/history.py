@@ -24,12 +24,13 @@ from towpath.lakehouse.tables.tables import (
     rename_column,
     schema_of,
 )
+from towpath.places import PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PLACE = ("topic", "partition", "offset", "timestamp", "step")
+_PLACE = (*PLACE, "step")
 _OWN = {"_op": "op", "_event_time": "event_time", "_missing_columns": "IF(partial, missing, NULL)"}
 """A history's own columns, except the order value, with their expressions over changes."""
 

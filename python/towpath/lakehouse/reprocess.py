@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
-from towpath.lakehouse.reading.changes import MESSAGE
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside, is_of
@@ -19,6 +18,7 @@ from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, any_of, column, comma_separated, now, sql, string
 from towpath.lakehouse.tables.targets import Target
+from towpath.places import MESSAGE, PLACE
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
 
 def _union(frames: Iterable[DataFrame]) -> DataFrame:
     united = reduce(lambda one, other: one.unionByName(other), frames)
-    return united.dropDuplicates(["topic", "partition", "offset", "timestamp", "value"])
+    return united.dropDuplicates([*PLACE, "value"])
 
 
 def _finish(spark: SparkSession, aside: Aside, done: Sql, recorded: Sequence[int]) -> None:

@@ -13,12 +13,13 @@ import all_golden
 from towpath.decoder import Decoder
 from towpath.lakehouse.reading.arrow_batches import INDEX
 from towpath.lakehouse.reading.blocks import KnownTable, read_blocks
-from towpath.lakehouse.reading.changes import MESSAGE, READ, ChangeDecoder
+from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 from towpath.lakehouse.reading.declarations import Declaration, declared_columns
 from towpath.lakehouse.reading.envelopes import _FIELDS, EnvelopeDecoder
 from towpath.lakehouse.reading.events import BLOCK, CHANGE
 from towpath.lakehouse.reading.schemas import name_pattern
 from towpath.lakehouse.replicate_options import columns_of
+from towpath.places import MESSAGE
 
 DIALECTS = [
     "canal-json",

@@ -41,6 +41,7 @@ from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order
 from towpath.lakehouse.reading.arrow_batches import groups_of, taken
 from towpath.lakehouse.reading.blocks import stream
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
+from towpath.places import KAFKA
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _write(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, order
 
 def _last_place(changes: pa.RecordBatch) -> str | None:
     """Return topic, partition and offset of the change that reached Kafka last."""
-    names = ["timestamp", "topic", "partition", "offset"]
+    names = ["timestamp", *KAFKA]
     places = pa.table({name: changes.column(name) for name in names})
     last = pc.sort_indices(places, [(name, "descending") for name in names])[0].as_py()
     return "/".join(str(changes.column(name)[last].as_py()) for name in names[1:])

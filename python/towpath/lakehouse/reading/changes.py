@@ -17,6 +17,8 @@ from towpath.lakehouse.reading.moved_keys import MovedKeys
 from towpath.lakehouse.reading.schemas import table_names
 from towpath.lakehouse.tables.sql import column
 from towpath.literals import Field
+from towpath.places import COLUMNS as KAFKA_COLUMNS
+from towpath.places import MESSAGE, PLACE
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -31,21 +33,8 @@ REQUIRED = ("_op", "_sequence", "_event_time", "_error", "_corrupt_record")
 COLUMNS = "columns"
 """Struct with the table's columns."""
 
-MESSAGE = {
-    "value": pa.binary(),
-    "key": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
-"""Columns of Spark's Kafka source that are read, with their types."""
-
 READ = {**MESSAGE, "rows_read": pa.list_(pa.int32())}
 """Columns from which changes are read: a message, and the numbers of the rows to read. Null means all rows."""
-
-PLACE = ("topic", "partition", "offset", "timestamp")
-"""Columns that identify a Kafka record. A recreated topic repeats its offsets with later timestamps."""
 
 SOURCE = {
     "commit_ts": pa.int64(),
@@ -62,8 +51,7 @@ ERROR = {"kind": pa.string(), "message": pa.string(), "column": pa.string(), "by
 ENVELOPE = frozenset(name for name in get_args(Field) if name.startswith("_")) - {"_change_type"}
 """Envelope columns of layout "upsert"."""
 
-_KAFKA = frozenset([*MESSAGE, "timestampType", "headers"])
-_NOT_OF_TABLE = ENVELOPE | _KAFKA | {f"_{name}" for name in _KAFKA}
+_NOT_OF_TABLE = ENVELOPE | frozenset(KAFKA_COLUMNS) | {f"_{name}" for name in KAFKA_COLUMNS}
 
 _OMITTING = "dms-json"
 """Dialect that omits columns which are null in each image."""

@@ -16,9 +16,10 @@ from towpath._towpath import statement_bounds
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.order.order_arrays import ORDER, order_values
 from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, groups_of
-from towpath.lakehouse.reading.changes import MESSAGE, PLACE, READ
+from towpath.lakehouse.reading.changes import READ
 from towpath.lakehouse.reading.envelopes import ROW_CHANGES, decoded_envelopes, envelope_decoder, events_of
 from towpath.lakehouse.reading.events import EVENT
+from towpath.places import MESSAGE, PLACE
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type
 from towpath.workers import EachBatch

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, indices_of, part_of, taken, with_index
 from towpath.lakehouse.reading.blocks import KnownTables, with_blocks
-from towpath.lakehouse.reading.changes import ERROR, MESSAGE
+from towpath.lakehouse.reading.changes import ERROR
 from towpath.lakehouse.reading.events import CHANGE, DDL, DEAD, EVENT, EVENT_SOURCE, WATERMARK
 from towpath.lakehouse.reading.schemas import table_names
+from towpath.places import MESSAGE
 from towpath.spark.metrics import count_and_observe
 from towpath.spark.requirements import map_in_arrow
 from towpath.spark.types import struct_type

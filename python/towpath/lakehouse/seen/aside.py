@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.reading.changes import MESSAGE, PLACE
 from towpath.lakehouse.tables.sql import Sql, execute, sql, string, table
 from towpath.lakehouse.tables.tables import append_once, schema_of
+from towpath.places import MESSAGE, PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from towpath.places import COLUMNS
 from towpath.printable import printable
 from towpath.scalars import text
-from towpath.spark.kafka.options import COLUMNS
 
 _log = logging.getLogger("towpath.spark")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from towpath.decoder import Decoder
+from towpath.places import COLUMNS
 from towpath.spark.kafka.client_options import client_settings
 from towpath.spark.kafka.offsets import EARLIEST, LATEST, Boundary, TopicPartition, parse, parse_partitions
 from towpath.spark.source_options import DECODER_PARSERS, Parser, flag, kept, one_of, parsed, size
@@ -17,18 +18,6 @@ from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-COLUMNS = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestampType": pa.int32(),
-    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
-}
-"""Columns of Spark's Kafka source in its order, with their Arrow types."""
 
 MESSAGES = "messages"
 """Layout that returns these columns undecoded."""
