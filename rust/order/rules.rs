@@ -15,40 +15,11 @@
 
 use std::cmp::Ordering;
 
+pub use super::order_values::Order;
+
 /// Microseconds by which timestamps differ at least if the topic was recreated. Concurrent producers' timestamps differ
 /// by some milliseconds.
 const RECREATED_AFTER: i64 = 1_000_000;
-
-/// The order value of a change. Times are microseconds since 1970. Unknown fields are older than any value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Order<'a> {
-    /// Time when the source executed the change.
-    pub event_time: Option<i64>,
-    /// Time when the producer wrote the message, if the message has a batch.
-    pub produced_time: Option<i64>,
-    /// Id of canal's batch.
-    pub batch: Option<i64>,
-    /// Timestamp of the Kafka record.
-    pub timestamp: Option<i64>,
-    /// The record's offset.
-    pub offset: Option<i64>,
-    /// The place in the message.
-    pub step: Option<i64>,
-    /// TiDB's commit time.
-    pub commit_ts: Option<i64>,
-    /// True if the change leaves a row.
-    pub is_row: Option<bool>,
-    /// The server and the name of its binlog files.
-    pub log: Option<&'a str>,
-    /// The number of the binlog file.
-    pub file: Option<i64>,
-    /// The place in the file.
-    pub at: Option<i64>,
-    /// The record's topic.
-    pub topic: Option<&'a str>,
-    /// The record's partition.
-    pub partition: Option<i32>,
-}
 
 impl<'a> Order<'a> {
     /// Returns whether this change is newer than another one. Every change is newer than an unknown one.
