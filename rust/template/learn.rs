@@ -85,6 +85,9 @@ pub(super) fn learn(
     };
     let row = row_plan(names, envelope, plan, events)?;
     let (exact, types) = builder.types;
+    if !types.is_empty() {
+        column_counts(&self::names(exact, events)?, plan, events)?;
+    }
     Some(Template {
         spec,
         segments: builder.segments,
@@ -399,26 +402,34 @@ fn names(row: &str, events: &mut Events<'_>) -> Option<Vec<(KeyLiteral, NameId)>
     Some(names)
 }
 
-/// Returns the plan of a row with these names.
+/// Returns the number of names of each requested column. The ordinary reader handles two names for one column, and two
+/// spellings of one name.
 #[allow(
     clippy::indexing_slicing,
     reason = "names know the columns of the plan's table"
 )]
+fn column_counts(
+    names: &[(KeyLiteral, NameId)],
+    plan: &Plan,
+    events: &Events<'_, '_, '_>,
+) -> Option<Vec<usize>> {
+    let mut columns = vec![0; plan.width()];
+    let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
+    ids.iter()
+        .filter_map(|id| events.keys.column(*id))
+        .for_each(|column| columns[column] += 1);
+    let is_distinct = ids.len() == names.len() && columns.iter().all(|count| *count <= 1);
+    is_distinct.then_some(columns)
+}
+
+/// Returns the plan of a row with these names.
 fn row_plan(
     names: Vec<(KeyLiteral, NameId)>,
     envelope: &Envelope<'_>,
     plan: &Plan,
     events: &Events<'_>,
 ) -> Option<RowPlan> {
-    let mut columns = vec![0; plan.width()];
-    let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
-    ids.iter()
-        .filter_map(|id| events.keys.column(*id))
-        .for_each(|column| columns[column] += 1);
-    // The ordinary reader handles two names for one column, and two spellings of one name.
-    if names.is_empty() || ids.len() < names.len() || columns.iter().any(|count| *count > 1) {
-        return None;
-    }
+    let columns = column_counts(&names, plan, events).filter(|_| !names.is_empty())?;
     let absent = columns
         .iter()
         .enumerate()

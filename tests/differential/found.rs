@@ -164,3 +164,23 @@ fn names_that_a_row_has_twice_have_the_later_value() {
         );
     }
 }
+
+/// A column that is declared in two spellings, and the types in other orders.
+#[test]
+fn types_in_two_spellings_have_the_later_type() {
+    let insert = |types: &str| {
+        format!(
+            r#"{{"data":[{{"id":"1","total":"2"}}],"database":"shop","table":"orders","pkNames":null,"isDdl":false,"type":"INSERT","es":1763000000007,"ts":1763000000037,"mysqlType":{{{types}}}}}"#
+        )
+    };
+    let types = [
+        r#""id":"int","`id`":"bigint","total":"int""#,
+        r#""total":"int","`id`":"bigint","id":"int""#,
+        r#""`id`":"bigint","total":"int","id":"int""#,
+    ];
+    for one in types {
+        for other in types {
+            agree("canal-json", &[insert(one), insert(one), insert(other)]);
+        }
+    }
+}
