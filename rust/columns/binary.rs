@@ -1,15 +1,17 @@
 //! Builders of binary columns and geometries.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::types::GenericBinaryType;
+use arrow_array::types::{BinaryType, GenericBinaryType};
 use arrow_array::{ArrayRef, Int32Array, OffsetSizeTrait, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Fields};
 
 use super::bytes::Bytes;
 use super::nulls::Nulls;
-use super::{ColumnBuilder, Context, Forecast, Overlay, conversion_fault};
+use super::variable::{ConvertBytes, variable};
+use super::{ColumnBuilder, Context, conversion_fault};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::{ParseError, integer};
@@ -19,14 +21,22 @@ use crate::value::{Unread, Value};
 /// Length of the SRID that MySQL stores before a geometry's WKB.
 const SRID_LENGTH: usize = 4;
 
-#[derive(Default)]
-pub(super) struct Binaries<O: OffsetSizeTrait> {
-    bytes: Bytes<O>,
-    scratch: Vec<u8>,
+/// Creates a builder of bytes.
+pub(super) fn binaries<O: OffsetSizeTrait>() -> Box<dyn ColumnBuilder> {
+    variable(Binaries::<O>::default())
 }
 
-impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
-    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
+#[derive(Default)]
+struct Binaries<O> {
+    scratch: Vec<u8>,
+    offset: PhantomData<O>,
+}
+
+impl<O: OffsetSizeTrait> ConvertBytes for Binaries<O> {
+    type Array = GenericBinaryType<O>;
+    const IS_TEXT: bool = false;
+
+    fn push(&mut self, to: &mut Bytes<O>, value: &Value<'_>, context: &Context) -> Result<bool> {
         self.scratch.clear();
         stored_bytes(value, context, &mut self.scratch)?;
         // Native bytes are WKB without MySQL's SRID prefix.
@@ -39,35 +49,7 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Binaries<O> {
         } else {
             &self.scratch
         };
-        self.bytes.push(bytes)
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        self.bytes.push_nulls(count);
-    }
-
-    fn reserve(&mut self, forecast: Forecast) {
-        self.bytes.reserve(forecast);
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.bytes.truncate(rows);
-    }
-
-    fn pad(&mut self, count: usize) {
-        self.bytes.pad(count);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.size()
-    }
-
-    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.bytes.finish_binary(parent)
-    }
-
-    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
-        self.bytes.finish_over::<GenericBinaryType<O>>(overlay)
+        to.push(bytes).map(|()| true)
     }
 }
 
@@ -293,7 +275,7 @@ impl ColumnBuilder for Geometries {
         let nulls = self.nulls.finish_with_parent(srids.len(), parent);
         let arrays: Vec<ArrayRef> = vec![
             Arc::new(Int32Array::try_new(srids.into(), nulls.clone())?),
-            self.wkbs.finish_binary(nulls.as_ref())?,
+            self.wkbs.finish::<BinaryType>(nulls.as_ref())?,
         ];
         Ok(Arc::new(StructArray::try_new(
             self.fields.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::builder::{ArrayBuilder, GenericByteBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, GenericBinaryType, GenericStringType};
-use arrow_array::{ArrayRef, BooleanArray, GenericByteArray, GenericStringArray, OffsetSizeTrait};
+use arrow_array::{ArrayRef, BooleanArray, GenericByteArray, OffsetSizeTrait};
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
 use arrow_select::nullif::nullif;
@@ -241,15 +241,18 @@ impl<O: OffsetSizeTrait> Bytes<O> {
         self.offsets = offsets;
     }
 
-    /// Finishes a string array, null where the parent struct is null.
-    pub fn finish_text(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+    /// Finishes the array, null where the parent struct is null.
+    pub fn finish<T: FromBytes<Offset = O>>(
+        &mut self,
+        parent: Option<&NullBuffer>,
+    ) -> Result<ArrayRef, ArrowError> {
         // An all-null array needs no UTF-8 validation. Many envelope columns belong to other producers.
         if self.nulls.all_null(self.len()) {
             let rows = std::mem::take(self).len();
-            return Ok(Arc::new(GenericStringArray::<O>::new_null(rows)));
+            return Ok(Arc::new(GenericByteArray::<T>::new_null(rows)));
         }
         let nulls = self.nulls.finish_with_parent(self.len(), parent);
-        self.array::<GenericStringType<O>>(nulls)
+        self.array::<T>(nulls)
     }
 
     /// Finishes the array of an overlay.
@@ -280,12 +283,6 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     ) -> Result<ArrayRef, ArrowError> {
         let Bytes { bytes, offsets, .. } = std::mem::take(self);
         T::array(bytes, offsets, nulls)
-    }
-
-    /// Finishes a binary array, null where the parent struct is null.
-    pub fn finish_binary(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let nulls = self.nulls.finish_with_parent(self.len(), parent);
-        self.array::<GenericBinaryType<O>>(nulls)
     }
 }
 
@@ -370,6 +367,9 @@ fn no_text() -> ArrowError {
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::GenericStringArray;
+    use arrow_array::types::Utf8Type;
+
     use super::*;
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
                 expected.push(text.filter(|_| at % 3 > 0));
             }
             let parent = NullBuffer::from_iter((0..40).map(|at| at % 3 > 0));
-            let found = bytes.finish_text(Some(&parent)).unwrap();
+            let found = bytes.finish::<Utf8Type>(Some(&parent)).unwrap();
             assert_eq!(
                 found.as_string::<i32>(),
                 &GenericStringArray::<i32>::from(expected)
@@ -404,7 +404,7 @@ mod tests {
         for values in [[&b"\xC3"[..], &b"\xA4"[..]], [b"a\xFF", b"b"]] {
             let mut bytes = Bytes::<i32>::default();
             values.iter().for_each(|value| bytes.push(value).unwrap());
-            assert!(bytes.finish_text(None).is_err());
+            assert!(bytes.finish::<Utf8Type>(None).is_err());
         }
     }
 }

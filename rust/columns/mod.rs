@@ -16,6 +16,7 @@ mod offsets;
 mod overlay;
 mod primitive;
 mod text;
+mod variable;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +28,6 @@ use arrow_schema::{ArrowError, DataType, IntervalUnit, TimeUnit};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::{Envelope, ValueFormat};
 use crate::mysql::number::ParseError;
-use crate::mysql::short_text::ShortText;
 use crate::mysql::types::{DeclaredType, DeclaredTypes, TypeFamily};
 use crate::mysql::zone::Zone;
 use crate::value::Value;
@@ -232,20 +232,9 @@ pub(crate) trait ColumnBuilder: Send {
         None
     }
 
-    /// Fast path for text without escapes, known to be UTF-8. Returns false if it does not apply, and leaves the column
-    /// unchanged. Requires [`Context::has_fast_path`].
-    fn push_plain(&mut self, _: &[u8]) -> bool {
-        false
-    }
-
-    /// Fast path for short text with the bytes around it, otherwise like [`ColumnBuilder::push_plain`].
-    fn push_short(&mut self, text: ShortText<'_>) -> bool {
-        self.push_plain(text.bytes())
-    }
-
-    /// Appends a date or time that needs no conversion. Returns false for any other value, and leaves the column
-    /// unchanged.
-    fn push_native(&mut self, _: &Value<'_>) -> bool {
+    /// Fast path: appends a text without escapes, or a date or time that needs no conversion. Returns false if it does
+    /// not apply, and leaves the column unchanged. Text requires [`Context::has_fast_path`].
+    fn try_push(&mut self, _: &Value<'_>) -> bool {
         false
     }
 
@@ -318,10 +307,10 @@ pub(crate) fn make_builder(
         DataType::Decimal256(precision, scale) => {
             decimal::decimals::<Decimal256Type>(*precision, *scale)?
         }
-        DataType::Utf8 => Box::new(text::Texts::<i32>::new(options)),
-        DataType::LargeUtf8 => Box::new(text::Texts::<i64>::new(options)),
-        DataType::Binary => Box::new(binary::Binaries::<i32>::default()),
-        DataType::LargeBinary => Box::new(binary::Binaries::<i64>::default()),
+        DataType::Utf8 => text::texts::<i32>(options),
+        DataType::LargeUtf8 => text::texts::<i64>(options),
+        DataType::Binary => binary::binaries::<i32>(),
+        DataType::LargeBinary => binary::binaries::<i64>(),
         DataType::Date32 => date_time::dates(options),
         DataType::Timestamp(TimeUnit::Second, zone) => {
             date_time::timestamps::<TimestampSecondType>(zone.clone(), options)

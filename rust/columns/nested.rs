@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::types::Utf8Type;
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
@@ -342,7 +343,10 @@ impl ColumnBuilder for Maps {
     }
 
     fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        let arrays = vec![self.keys.finish_text(None)?, self.values.finish(None)?];
+        let arrays = vec![
+            self.keys.finish::<Utf8Type>(None)?,
+            self.values.finish(None)?,
+        ];
         let (offsets, nulls) = self.offsets.take(parent)?;
         let entries = StructArray::try_new(self.fields.clone(), arrays, None)?;
         Ok(Arc::new(MapArray::try_new(

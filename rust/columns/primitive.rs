@@ -13,7 +13,6 @@ use super::nulls::Nulls;
 use super::{ColumnBuilder, Context, Forecast, Overlay};
 use crate::error::Result;
 use crate::mysql::number::{AROUND_START, Around, Window, around, text_of, window_at, window_of};
-use crate::mysql::short_text::ShortText;
 use crate::value::Value;
 
 /// Conversion of a value to the native type of an Arrow primitive.
@@ -176,32 +175,28 @@ impl<T: ArrowPrimitiveType, C: Convert<T>> ColumnBuilder for Primitives<T, C> {
         }
     }
 
-    fn push_plain(&mut self, text: &[u8]) -> bool {
-        if let Some(value) = self.convert.usual(text)
+    fn try_push(&mut self, value: &Value<'_>) -> bool {
+        let (usual, text) = match value {
+            Value::Short(text) => {
+                let found = self.convert.usual_prefix(text.around());
+                let whole = found.filter(|(_, length)| *length == text.length());
+                (whole.map(|(value, _)| value), text.bytes())
+            }
+            other => match other.plain() {
+                Some(text) => (self.convert.usual(text), text),
+                None => {
+                    let native = self.convert.native(value);
+                    return native.map(|value| self.values.push(value)).is_some();
+                }
+            },
+        };
+        if let Some(value) = usual
             && self.values.len() < self.values.capacity()
         {
             self.values.push(value);
             return true;
         }
         self.push_rare(text)
-    }
-
-    fn push_short(&mut self, text: ShortText<'_>) -> bool {
-        if let Some((value, length)) = self.convert.usual_prefix(text.around())
-            && length == text.length()
-            && self.values.len() < self.values.capacity()
-        {
-            self.values.push(value);
-            return true;
-        }
-        self.push_rare(text.bytes())
-    }
-
-    fn push_native(&mut self, value: &Value<'_>) -> bool {
-        self.convert
-            .native(value)
-            .map(|value| self.values.push(value))
-            .is_some()
     }
 
     fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {

@@ -1,83 +1,81 @@
 //! Builder of string columns.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::marker::PhantomData;
 
+use arrow_array::OffsetSizeTrait;
 use arrow_array::types::GenericStringType;
-use arrow_array::{ArrayRef, OffsetSizeTrait};
-use arrow_buffer::NullBuffer;
-use arrow_schema::ArrowError;
 
 use super::binary::stored_bytes;
 use super::bytes::Bytes;
 use super::nested::elements;
-use super::{ColumnBuilder, Context, Forecast, Nulls, Overlay, ValueOptions, ZeroDate};
+use super::variable::{ConvertBytes, variable};
+use super::{ColumnBuilder, Context, ValueOptions, ZeroDate};
 use crate::error::{Fault, Kind, Result, excerpt};
 use crate::event::ValueFormat;
 use crate::mysql::number::{integer, without_exponent};
-use crate::mysql::short_text::ShortText;
 use crate::mysql::temporal::DateTimeText;
 use crate::mysql::types::{DeclaredType, TypeFamily};
 use crate::value::Value;
 use crate::wire::json::Cursor;
 
-pub(super) struct Texts<O: OffsetSizeTrait> {
-    bytes: Bytes<O>,
+/// Creates a builder of texts.
+pub(super) fn texts<O: OffsetSizeTrait>(options: &ValueOptions) -> Box<dyn ColumnBuilder> {
+    variable(Texts::<O> {
+        zero_date: options.zero_date,
+        offset: PhantomData,
+    })
+}
+
+struct Texts<O> {
     zero_date: ZeroDate,
-    /// Nulls whose values were zero dates.
-    zero_dates: Nulls,
+    offset: PhantomData<O>,
+}
+
+/// Appends a text.
+#[inline]
+fn push_text<O: OffsetSizeTrait>(to: &mut Bytes<O>, text: &str) -> Result<bool> {
+    to.push(text.as_bytes()).map(|()| true)
 }
 
 impl<O: OffsetSizeTrait> Texts<O> {
-    pub fn new(options: &ValueOptions) -> Self {
-        Texts {
-            bytes: Bytes::default(),
-            zero_date: options.zero_date,
-            zero_dates: Nulls::default(),
-        }
-    }
-
-    #[inline]
-    fn push_text(&mut self, text: &str) -> Result<()> {
-        self.bytes.push(text.as_bytes())
-    }
-
     /// Appends a value whose declared type requires conversion.
     fn append_declared(
-        &mut self,
+        &self,
+        to: &mut Bytes<O>,
         value: &Value<'_>,
         declared: &DeclaredType,
         context: &Context,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let text = value.text()?;
         match declared.family {
-            TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => self.push_text(&text),
+            TypeFamily::Enum | TypeFamily::Set if context.is_label(value) => push_text(to, &text),
             TypeFamily::Set if matches!(value, Value::Nested(_)) => {
-                self.push_text(&join_members(&text)?)
+                push_text(to, &join_members(&text)?)
             }
-            TypeFamily::Enum => self.push_text(&enum_label(&text, context.labels())?),
-            TypeFamily::Set => self.push_text(&set_labels(&text, context.labels())?),
+            TypeFamily::Enum => push_text(to, &enum_label(&text, context.labels())?),
+            TypeFamily::Set => push_text(to, &set_labels(&text, context.labels())?),
             TypeFamily::Binary | TypeFamily::Blob => {
                 let mut bytes = Vec::new();
                 stored_bytes(value, context, &mut bytes)?;
                 let text = String::from_utf8(bytes).map_err(|_| not_utf8(&text))?;
-                self.push_text(&text)
+                push_text(to, &text)
             }
             // A JSON string without its quotes.
-            TypeFamily::Json => self.push_text(&format!("\"{}\"", value.raw())),
-            _ => self.append_date(&text),
+            TypeFamily::Json => push_text(to, &format!("\"{}\"", value.raw())),
+            _ => self.append_date(to, &text),
         }
     }
 
     /// Appends a value of an enum or a set, if the message does not declare which. A number is ambiguous only if it
     /// stands for different members in both.
-    fn append_undeclared(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
+    fn append_undeclared(to: &mut Bytes<O>, value: &Value<'_>, context: &Context) -> Result<bool> {
         let text = value.text()?;
         if context.is_label(value) {
-            return self.push_text(&text);
+            return push_text(to, &text);
         }
         if let Value::Nested(_) = value {
-            return self.push_text(&join_members(&text)?);
+            return push_text(to, &join_members(&text)?);
         }
         match (
             enum_label(&text, context.labels()),
@@ -89,23 +87,19 @@ impl<O: OffsetSizeTrait> Texts<O> {
                 );
                 Err(Fault::new(Kind::Type, what))
             }
-            (Ok(label), _) => self.push_text(&label),
-            (Err(_), labels) => self.push_text(&labels?),
+            (Ok(label), _) => push_text(to, &label),
+            (Err(_), labels) => push_text(to, &labels?),
         }
     }
 
-    fn append_date(&mut self, text: &str) -> Result<()> {
+    fn append_date(&self, to: &mut Bytes<O>, text: &str) -> Result<bool> {
         let is_zero = DateTimeText::parse(text).is_ok_and(|date| date.is_zero());
         match self.zero_date {
-            ZeroDate::Null if is_zero => {
-                self.zero_dates.push(self.bytes.len(), 1);
-                self.bytes.push_nulls(1);
-                Ok(())
-            }
+            ZeroDate::Null if is_zero => Ok(false),
             ZeroDate::Error if is_zero => {
                 Err(Fault::new(Kind::Range, format!("{text:?} is a zero date")))
             }
-            _ => self.push_text(text),
+            _ => push_text(to, text),
         }
     }
 }
@@ -185,13 +179,16 @@ fn unknown_member(text: &str, labels: &[String]) -> Fault {
     )
 }
 
-impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
+impl<O: OffsetSizeTrait> ConvertBytes for Texts<O> {
+    type Array = GenericStringType<O>;
+    const IS_TEXT: bool = true;
+
     #[inline]
-    fn push(&mut self, value: &Value<'_>, context: &Context) -> Result<()> {
+    fn push(&mut self, to: &mut Bytes<O>, value: &Value<'_>, context: &Context) -> Result<bool> {
         let declared = context.declared();
         if let Value::Bytes(bytes) = value {
             return match std::str::from_utf8(bytes) {
-                Ok(text) => self.push_text(text),
+                Ok(text) => push_text(to, text),
                 Err(_) => Err(not_utf8(&value.text()?)),
             };
         }
@@ -200,78 +197,23 @@ impl<O: OffsetSizeTrait> ColumnBuilder for Texts<O> {
         if let Some(declared) = declared.filter(|declared| {
             needs_conversion(declared) || declared.family == TypeFamily::Json && is_json_string()
         }) {
-            return self.append_declared(value, declared, context);
+            return self.append_declared(to, value, declared, context);
         }
         match value {
             _ if declared.is_none() && !context.labels.is_empty() => {
-                self.append_undeclared(value, context)
+                Self::append_undeclared(to, value, context)
             }
             Value::Number(_) | Value::Digits(_)
                 if declared.is_some_and(|declared| declared.family == TypeFamily::Decimal) =>
             {
                 let text = value.text()?;
-                self.push_text(without_exponent(&text).as_deref().unwrap_or(&text))
+                push_text(to, without_exponent(&text).as_deref().unwrap_or(&text))
             }
-            Value::Escaped(raw) => self.bytes.push_unescaped(raw),
+            Value::Escaped(raw) => to.push_unescaped(raw).map(|()| true),
             Value::Text(raw) | Value::Number(raw) | Value::Bool(raw) | Value::Nested(raw) => {
-                self.push_text(raw)
+                push_text(to, raw)
             }
-            other => self.push_text(&other.text()?),
+            other => push_text(to, &other.text()?),
         }
-    }
-
-    #[inline]
-    fn read(&mut self, text: &[u8], at: usize) -> Option<usize> {
-        match text.get(at)? {
-            b'"' => self.bytes.read(text, at + 1).map(|quote| quote + 1),
-            b'n' if text.get(at..)?.starts_with(b"null") => {
-                self.bytes.push_nulls(1);
-                Some(at + 4)
-            }
-            _ => None,
-        }
-    }
-
-    fn push_plain(&mut self, text: &[u8]) -> bool {
-        self.bytes.push(text).is_ok()
-    }
-
-    fn push_short(&mut self, text: ShortText<'_>) -> bool {
-        self.bytes.push_short(text).is_ok()
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        self.bytes.push_nulls(count);
-    }
-
-    fn reserve(&mut self, forecast: Forecast) {
-        self.bytes.reserve(forecast);
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.bytes.truncate(rows);
-        self.zero_dates.truncate(rows);
-    }
-
-    fn zero_dates(&self, rows: Range<usize>) -> usize {
-        self.zero_dates.count_in(rows)
-    }
-
-    fn pad(&mut self, count: usize) {
-        self.bytes.pad(count);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.size()
-    }
-
-    fn finish(&mut self, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
-        self.zero_dates = Nulls::default();
-        self.bytes.finish_text(parent)
-    }
-
-    fn finish_over(&mut self, overlay: &Overlay<'_>) -> Result<ArrayRef, ArrowError> {
-        self.zero_dates = Nulls::default();
-        self.bytes.finish_over::<GenericStringType<O>>(overlay)
     }
 }

@@ -195,7 +195,7 @@ impl Converter {
             ..
         } = &*self.conversion;
         let is_decoded = connect.is_some() && *has_fast_path;
-        if is_decoded && push_raw(column, value) || column.push_native(value) {
+        if (is_decoded || value.plain().is_none()) && column.try_push(value) {
             return Ok(());
         }
         column.append(&value.as_text(), context)
@@ -215,15 +215,6 @@ impl Conversion {
             requested: &self.requested,
             modes,
         }
-    }
-}
-
-/// Appends raw text. Returns false if the value is not raw text, or the column rejects it.
-#[inline(always)]
-pub(super) fn push_raw(column: &mut dyn ColumnBuilder, value: &Value<'_>) -> bool {
-    match value {
-        Value::Short(text) => column.push_short(*text),
-        other => other.plain().is_some_and(|text| column.push_plain(text)),
     }
 }
 

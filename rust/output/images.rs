@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::Utf8Type;
 use arrow_array::{ArrayRef, StructArray, new_null_array};
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, Fields};
@@ -15,7 +16,7 @@ use crate::columns::{
 use crate::error::{Fault, Result};
 use crate::event::{Events, Image};
 use crate::interner::NameId;
-use crate::output::converter::{Converter, push_raw};
+use crate::output::converter::Converter;
 use crate::output::fields::map_array;
 use crate::value::Value;
 
@@ -317,7 +318,7 @@ impl Table {
         self.begin_row();
         let mut faults = RowFaults::default();
         for ((column, value), converter) in self.columns.iter_mut().zip(values).zip(converters) {
-            if !(converter.takes_any() && push_raw(column.as_mut(), value)) {
+            if !(converter.takes_any() && column.try_push(value)) {
                 append_any(column.as_mut(), value, converter, arena, &mut faults);
             }
         }
@@ -511,7 +512,10 @@ impl Map {
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let (keys, values) = (self.keys.finish_text(None)?, self.values.finish_text(None)?);
+        let (keys, values) = (
+            self.keys.finish::<Utf8Type>(None)?,
+            self.values.finish::<Utf8Type>(None)?,
+        );
         let (offsets, nulls) = self.offsets.take(None)?;
         map_array(keys, values, offsets, nulls)
     }

@@ -411,7 +411,7 @@ fn names(row: &str, events: &mut Events<'_>) -> Option<Vec<(KeyLiteral, NameId)>
 fn column_counts(
     names: &[(KeyLiteral, NameId)],
     plan: &Plan,
-    events: &Events<'_, '_, '_>,
+    events: &Events<'_>,
 ) -> Option<Vec<usize>> {
     let mut columns = vec![0; plan.width()];
     let ids: HashSet<_> = names.iter().map(|(_, id)| *id).collect();
