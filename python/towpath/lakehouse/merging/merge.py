@@ -98,7 +98,7 @@ class Applier:
         self._check_columns(batch)
         with ExitStack() as held:
             staging = Staging(batch, lambda: (self.writer.keys(spark, batch.keys), self.tombstones.read(spark)), held)
-            staged = staging.stage(self._bounds(spark))
+            staged = staging.stage(self._bounds(spark, batch))
             if staged.null_keys:
                 keys = ", ".join(batch.keys)
                 raise ValueError(_NULL_KEYS.format(target=self._target, keys=keys, count=staged.null_keys))
@@ -109,7 +109,9 @@ class Applier:
                 staged = replace(staged, applied=applied)
             if staged.lacked:
                 self._remember_partial(spark)
-            self._stored_bounds.add(staged.bounds, staged.rows, staged.written, batch.keys, self._write(staged))
+            written = self._write(staged)
+            if not batch.is_small:
+                self._stored_bounds.add(staged.bounds, staged.rows, staged.written, batch.keys, written)
         self._maintain(spark, batch_id)
         return replace(staged.applied, seconds=time.monotonic() - began)
 
@@ -129,8 +131,10 @@ class Applier:
         if deleted is not None and deleted.lower() in map(str.lower, columns):
             raise ValueError(f"{self._target}: soft_deletes: the table already has a column {deleted}")
 
-    def _bounds(self, spark: SparkSession) -> Bounds | None:
-        if self.writer.settings.soft_deletes:  # a deleted row may become live again
+    def _bounds(self, spark: SparkSession, batch: Changes) -> Bounds | None:
+        """Return the bounds, or None if unknown or useless."""
+        # The bounds of a small target cost more jobs than a look at its rows. A deleted row may become live again.
+        if batch.is_small or self.writer.settings.soft_deletes:
             return None
         exist = self.writer.table.schema(spark) is not None, self.tombstones.table.schema(spark) is not None
         return self._stored_bounds.known(spark, self.writer.table.order(spark), exist)
