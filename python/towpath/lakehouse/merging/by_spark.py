@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from towpath.lakehouse.following.carried_rows import converted, relabelled_rows
 from towpath.lakehouse.history import append_changes
 from towpath.lakehouse.log.timeline import Name
+from towpath.lakehouse.merging.by_tasks import finished, may_get_old_columns, prepared
 from towpath.lakehouse.merging.delta_rs import LIMITS
 from towpath.lakehouse.merging.jobs import (
     KINDS,
@@ -26,13 +28,14 @@ from towpath.lakehouse.merging.jobs import (
     settings_for,
 )
 from towpath.lakehouse.merging.merge import KEY_ONLY
+from towpath.lakehouse.merging.owned_table import RESULT, apply_changes
 from towpath.lakehouse.merging.retries import is_interruption, may_pass, with_retries
 from towpath.lakehouse.merging.rows import OLD, REJECTED, Applied, is_rejected
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.order.order import Kinds
 from towpath.lakehouse.reading.batch_messages import BatchMessages, Messages, Readers
 from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTables
-from towpath.lakehouse.reading.changes import no_changes
+from towpath.lakehouse.reading.changes import COLUMNS, no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.reading.watermarks import Watermarks
 from towpath.lakehouse.seen.aside import Aside, write_quarantine
@@ -53,6 +56,7 @@ from towpath.lakehouse.tables.sql import Sql
 from towpath.lakehouse.tables.table_columns import TableColumns
 from towpath.lakehouse.tables.tables import schema_of
 from towpath.printable import SHOWN, printable
+from towpath.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -206,11 +210,34 @@ class BySpark:
         apply = self.known.configured(table, target, keys)
         may_lack = Sql("op <> 'delete'" if self.known.may_lack(spark, target) else "partial AND inherits")
         waits = may_lack if self.known.options.waited else None
-        applied = apply.apply(replace(changes, keys=keys, waits=waits), self.batch_id)
+        changes = replace(changes, keys=keys, waits=waits)
+        applied = self._in_driver(table, target, columns, changes) or apply.apply(changes, self.batch_id)
         for part, reader in readers:
             self.learned.learn(part, reader)
         _log.info("%s: batch %d: %s in %.1f s", table.full_name, self.batch_id, dict(applied.counts), applied.seconds)
         return applied, doubts
+
+    def _in_driver(self, table: SourceTable, target: str, columns: TableColumns, changes: Changes) -> Applied | None:
+        """Merge a few changes with delta-rs, as a task does. Return None if Spark has to merge them."""
+        from pyspark.sql import Row
+
+        spark, known, exists = self._spark, self.known, columns.existing is not None
+        if not changes.is_small or known.options.soft_deletes is not None or known.may_lack(spark, target):
+            return None
+        if may_get_old_columns(spark, known, table, columns):
+            return None
+        if not hasattr(changes.frame, "toArrow") or not known.in_tasks.may_in_driver(spark, target, exists=exists):
+            return None
+        rows = changes.frame.toArrow().cast(arrow_schema(changes.frame.schema))
+        schema = changes.frame.select(f"{COLUMNS}.*").schema
+        if (owned := prepared(spark, known, target, schema, changes.keys)) is None:
+            return None
+        began = time.monotonic()
+        values = known.in_tasks.in_driver(spark, target, lambda: apply_changes(owned, rows))
+        if values is None:
+            return None
+        result = Row(**{**dict.fromkeys(RESULT.names), **values, "seconds": time.monotonic() - began})
+        return finished(spark, known, table, target, result, self.batch_id)
 
     def _append_to_histories(self, table: SourceTable, target: str | None) -> None:
         """Append each change as its message has it, to the history of the table that the message names."""

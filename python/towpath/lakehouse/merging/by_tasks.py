@@ -24,6 +24,7 @@ from towpath.printable import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("towpath.spark")
 
@@ -77,15 +78,10 @@ class ByTasks:
 
     def _finished(self, spark: SparkSession, table: SourceTable, result: Row, batch_id: int) -> TableResult:
         target = self.known.target(table) or ""
-        counts = {name: result[name] for name in (ROW, DELETE, OLD, REJECTED) if result[name]}
-        applied = Applied(counts, result.event_time, result.place, seconds=result.seconds)
-        if result.properties is not None:  # the task had changes
-            self.known.was_merged(target, result.properties)
         try:
-            self.known.applier(target).finish(spark, result, batch_id, self.known.origin(table, target))
+            applied = finished(spark, self.known, table, target, result, batch_id)
         except Exception as error:  # the task has merged the changes: only this step failed
             return error
-        _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, counts, applied.seconds)
         return TableStatus.of(table.database, table.name, target, applied)
 
     def _owned(self, spark: SparkSession, tables: Sequence[SourceTable]) -> list[tuple[SourceTable, OwnedTable]]:
@@ -111,35 +107,17 @@ class ByTasks:
         columns = TableColumns(spark, self.known, table, target)
         if needs_spark(spark, self.known, table, target, columns):
             return None
-        timeline = self.known.log.timeline(spark, table.key)
-        schema, keys = columns.schema, columns.key
-        # Rows that are older than a statement may have columns that the target must not get.
-        may_be_older = bool(timeline.about(table.key)) and not table.slices
-        if not keys or (may_be_older and columns.new):
+        keys = columns.key
+        if not keys or may_get_old_columns(spark, self.known, table, columns):
             return None
         columns.rules.check_key(table.full_name, keys)
         self.known.sources.add(table.key)
         self.known.configured(table, target, keys)
-        order = apply.writer.prepare(spark, schema)
-        if not in_tasks.may(spark, target):
+        if (owned := prepared(spark, self.known, target, columns.schema, keys)) is None:
             return None
-        if is_path(target):  # a task creates the tombstones
-            tombstones = companion(in_tasks.location(spark, target), "tombstones")
-        else:
-            apply.tombstones.prepare(spark, schema, keys)
-            tombstones = in_tasks.location(spark, apply.tombstones.table.name)
-        return OwnedTable(
-            {part: reader for one, reader in columns.readers() for part in one.events},
-            tuple(keys),
-            in_tasks.location(spark, target),
-            tombstones,
-            order,
-            apply.tombstones.forget_before(spark, apply.writer.settings.forget_after),
-            self.known.dead_letters is not None,
-            storage=in_tasks.storage,
-            id=in_tasks.id(spark, target),
-            after=[one.fields for one in timeline.places(table.key)] if may_be_older else (),
-        )
+        places = () if table.slices else self.known.log.timeline(spark, table.key).places(table.key)
+        readers = {part: reader for one, reader in columns.readers() for part in one.events}
+        return replace(owned, readers=readers, after=[one.fields for one in places])
 
     def _decoded(
         self, batch: BatchEvents, owned: Mapping[SourceTable, OwnedTable]
@@ -154,6 +132,49 @@ class ByTasks:
 
 def _of_blocks(table: OwnedTable) -> OwnedTable:
     return replace(table, readers={part: BlockReader(reader.schema) for part, reader in table.readers.items()})
+
+
+def prepared(
+    spark: SparkSession, known: KnownTargets, target: str, columns: StructType, keys: list[str]
+) -> OwnedTable | None:
+    """Create a target, or alter it to fit the columns. Return None if delta-rs may not write it."""
+    apply, in_tasks = known.applier(target), known.in_tasks
+    order = apply.writer.prepare(spark, columns)
+    if not in_tasks.may(spark, target):
+        return None
+    if is_path(target):  # delta-rs creates the tombstones
+        tombstones = companion(in_tasks.location(spark, target), "tombstones")
+    else:
+        apply.tombstones.prepare(spark, columns, keys)
+        tombstones = in_tasks.location(spark, apply.tombstones.table.name)
+    return OwnedTable(
+        {},
+        tuple(keys),
+        in_tasks.location(spark, target),
+        tombstones,
+        order,
+        apply.tombstones.forget_before(spark, apply.writer.settings.forget_after),
+        known.dead_letters is not None,
+        storage=in_tasks.storage,
+        id=in_tasks.id(spark, target),
+    )
+
+
+def finished(
+    spark: SparkSession, known: KnownTargets, table: SourceTable, target: str, result: Row, batch_id: int
+) -> Applied:
+    """Finish a merge by delta-rs, whose result has the columns of `RESULT`."""
+    counts = {name: result[name] for name in (ROW, DELETE, OLD, REJECTED) if result[name]}
+    if result.properties is not None:  # there were changes
+        known.was_merged(target, result.properties)
+    known.applier(target).finish(spark, result, batch_id, known.origin(table, target))
+    _log.info("%s: batch %d: %s in %.1f s", table.full_name, batch_id, counts, result.seconds)
+    return Applied(counts, result.event_time, result.place, seconds=result.seconds)
+
+
+def may_get_old_columns(spark: SparkSession, known: KnownTargets, table: SourceTable, columns: TableColumns) -> bool:
+    """Return whether the target may get new columns of rows that are older than a statement, which dropped them."""
+    return bool(columns.new) and not table.slices and bool(known.log.timeline(spark, table.key).about(table.key))
 
 
 def needs_spark(

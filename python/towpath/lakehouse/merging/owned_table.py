@@ -150,16 +150,20 @@ def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBa
 
 
 def apply(table: OwnedTable, events: Iterable[tuple[Part, pa.RecordBatch]]) -> dict[str, Any]:
-    """Decode the events of a table, and merge the newest change of each key. Return the columns of `RESULT`.
+    """Decode the events of a table, and apply them like `apply_changes`."""
+    found = chain.from_iterable(table.readers[part].decode_batches(batch) for part, batch in events)
+    return apply_changes(table, pa.Table.from_batches(found, next(iter(table.readers.values())).schema))
+
+
+def apply_changes(table: OwnedTable, changes: pa.Table) -> dict[str, Any]:
+    """Merge the newest change of each key. Return columns of `RESULT`.
 
     Raises:
         RefusedError: Spark has to merge these changes.
     """
-    found = chain.from_iterable(table.readers[part].decode_batches(batch) for part, batch in events)
-    changes = pa.Table.from_batches(found, next(iter(table.readers.values())).schema).combine_chunks().to_batches()
-    if not changes:
+    if not len(changes):
         return {"row": 0}
-    [batch] = changes
+    [batch] = changes.combine_chunks().to_batches()
     _check(table, batch)
     [kept] = Fold(table.keys).newest([batch])
     rejected = kept.filter(kept.column("rejected")).drop_columns(ADDED.names)
