@@ -13,7 +13,7 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.following.carried_rows import are_changed, initial_value
 from towpath.lakehouse.following.converted_values import is_converted, relabelled
 from towpath.lakehouse.log.statement_log import StatementLog
-from towpath.lakehouse.merging import by_tasks
+from towpath.lakehouse.merging import by_spark, by_tasks
 from towpath.lakehouse.merging.target_writer import TargetWriter
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.source_tables import SourceTable
@@ -349,6 +349,7 @@ def test_a_row_that_is_deleted_while_an_older_change_is_applied_stays_deleted(sp
         return write(writer, *arguments)
 
     monkeypatch.setattr(by_tasks.ByTasks, "merge", lambda _, batch, tables, *more: ([], tables))
+    monkeypatch.setattr(by_spark.BySpark, "_in_driver", lambda *_: None)
     monkeypatch.setattr(TargetWriter, "write", meanwhile)
     topic.reprocess(zero_date="null", parallelism=1)
     assert waiting == {}

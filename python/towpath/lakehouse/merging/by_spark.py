@@ -236,7 +236,9 @@ class BySpark:
         values = known.in_tasks.in_driver(spark, target, lambda: apply_changes(owned, rows))
         if values is None:
             return None
-        result = Row(**{**dict.fromkeys(RESULT.names), **values, "seconds": time.monotonic() - began})
+        values = {**dict.fromkeys(RESULT.names), **values, "seconds": time.monotonic() - began}
+        values["properties"] = values["properties"] and dict(values["properties"])
+        result = Row(**values)
         return finished(spark, known, table, target, result, self.batch_id)
 
     def _append_to_histories(self, table: SourceTable, target: str | None) -> None:

@@ -121,7 +121,7 @@ def _combined(first: TableStatus, second: TableStatus) -> TableStatus:
     """Return the sums of the counts, the worse state, and the other fields of the second status."""
     worse = max(first, second, key=lambda one: STATES.index(one.state))
     worse = second if first.state in second.ends else worse
-    times = filter(None, (first.last_event_time, second.last_event_time))
+    times = [_in_utc(time) for time in (first.last_event_time, second.last_event_time) if time is not None]
     seconds = [time for time in (first.merge_seconds, second.merge_seconds) if time is not None]
     return replace(
         worse,
@@ -138,10 +138,13 @@ def status_rows(found: Iterable[TableStatus], batch_id: int) -> pa.Table:
     """Return the effects of a batch, a row for each table, with the columns of the table of states."""
     now = datetime.now(timezone.utc)
     others = {"since": now, "last_batch": batch_id, "updated_at": now}
-    rows = [{**vars(one), **others, "last_event_time": _in_utc(one.last_event_time)} for one in by_table(found)]
+    rows = [
+        {**vars(one), **others, "last_event_time": one.last_event_time and _in_utc(one.last_event_time)}
+        for one in by_table(found)
+    ]
     return pa.Table.from_pylist(rows, COLUMNS)
 
 
-def _in_utc(time: datetime | None) -> datetime | None:
+def _in_utc(time: datetime) -> datetime:
     """Convert a time to UTC. Spark collects times without a zone, in the zone of the process."""
-    return time.astimezone(timezone.utc) if time is not None and time.tzinfo is None else time
+    return time.astimezone(timezone.utc) if time.tzinfo is None else time
