@@ -318,14 +318,19 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("arguments", NONSENSE, ids=lambda arguments: " ".join(arguments).encode(errors="replace"))
-def test_nonsense_is_one_line_and_status_2(arguments, capture):
-    """In a process of its own, since a traceback would be printed there."""
-    words = [word.replace("{capture}", "capture.jsonl") for word in arguments]
-    ran = subprocess.run(
-        [sys.executable, "-m", "towpath", *words], capture_output=True, check=False, stdin=subprocess.DEVNULL
-    )
-    lines = ran.stderr.decode().splitlines()
-    assert (ran.returncode, len(lines)) == (2, 1), lines
+def test_nonsense_is_one_line_and_status_2(arguments, capture, capfd, monkeypatch):
+    with open(os.devnull) as empty:
+        monkeypatch.setattr(sys, "stdin", empty)
+        with pytest.raises(SystemExit) as ended:
+            sys.exit(main([word.replace("{capture}", "capture.jsonl") for word in arguments]))
+    lines = capfd.readouterr().err.splitlines()
+    assert (ended.value.code, len(lines)) == (2, 1), lines
     assert lines[0].startswith("towpath")
-    assert "Traceback" not in lines[0]
     assert sorted(os.listdir(capture.parent)) == ["capture.jsonl"]
+
+
+def test_a_process_prints_no_traceback(capture):
+    words = ["decode", os.fsdecode(b"\xff")]
+    ran = subprocess.run([sys.executable, "-m", "towpath", *words], capture_output=True, stdin=subprocess.DEVNULL)
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
+    assert ran.stderr.startswith(b"towpath")

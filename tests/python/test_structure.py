@@ -114,7 +114,7 @@ OF_VENDORS = ("dialect", "template")
 
 
 def test_general_code_knows_no_vendor():
-    """A call's messages have the schemas that they refer to. The decoder asks `dialect`, and Python lists the dialects."""
+    """A call's messages have the schemas that they refer to. The decoder asks `dialect`, Python lists the dialects."""
     vendors = {
         (name, found)
         for name, imported in imports_of_rust().items()
