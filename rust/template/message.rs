@@ -703,19 +703,15 @@ impl MatchedMessage<'_, '_> {
     /// Returns whether the rows are within the budget. If not, the ordinary reader creates the error.
     #[allow(clippy::indexing_slicing, reason = "`source` is the message's own")]
     fn fits(&self, plan: &Plan, events: &Events<'_>, payloads: &Payloads<'_>) -> bool {
-        let (count, length, kept) = (
-            self.buffers.count(),
-            self.message.text.len(),
-            &payloads.input.kept,
-        );
-        if count <= 1 || !self.template.passes {
-            return true;
-        }
-        let rows = count
+        let (length, kept) = (self.message.text.len(), &payloads.input.kept);
+        let rows = self.buffers.count()
             * output_rows(self.op, plan.layout, self.buffers.before.count > 0)
                 .iter()
                 .flatten()
                 .count();
+        if rows <= 1 || !self.template.passes {
+            return true;
+        }
         if kept.is_empty() && plan.budget.rows_always_fit(rows, length) {
             return true;
         }

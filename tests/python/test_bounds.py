@@ -226,3 +226,17 @@ def test_many_key_columns_take_linear_time():
     value = json.dumps({**update, "data": [{"a": "1"}] * 5_000}).encode()
     rows = decode(value, schema="a int", layout="upsert", fields=["_op"]).to_pylist()
     assert rows == [{"_op": "update", "a": 1}] * 5_000
+
+
+@pytest.mark.parametrize("layout", ["change", "changelog"])
+def test_both_rows_of_an_update_count(layout):
+    """The last message is read by a template of the earlier ones."""
+    values = [
+        canal([insert_row("new")], type="UPDATE", old=[{"c": "old"}], gtid="x" * length)
+        for length in (1, 1, 1, 9 * MIB)
+    ]
+    flat = layout == "changelog"
+    fields = ["_source", "_error"] if flat else ["source", "error"]
+    options = {"schema": "c string", "layout": layout, "fields": fields, "max_expansion": 0}
+    *_, last = decode(*values, **options).to_pylist()
+    assert (last[fields[1]] or {}).get("kind") == ("size" if flat else None)
