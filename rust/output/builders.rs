@@ -36,7 +36,7 @@ pub(crate) struct Rows<'e, 'a> {
     has_log: bool,
     events: &'e Events<'a>,
     columns: &'e [FieldRef],
-    /// See [`OutputRow::changed`], [`OutputRow::missing`] and [`OutputRow::types`].
+    /// Lists of the batch. Each row has a range of each.
     changed: &'e [NameId],
     missing: &'e [usize],
     types: &'e [usize],

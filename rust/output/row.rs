@@ -111,11 +111,11 @@ pub(crate) struct OutputRow {
     pub op_name: &'static str,
     pub envelope: EnvelopeRef,
     pub error: Option<Box<Error>>,
-    /// Columns that an update changed: a range of [`Batch::changed`].
+    /// Columns that an update changed: a range of the batch's list.
     pub changed: Option<Range<usize>>,
-    /// The schema's columns that its images lack: a range of [`Batch::missing`].
+    /// The schema's columns that its images lack: a range of the batch's list.
     pub missing: Range<usize>,
-    /// Order in which the message declares its types, unless it is the block's order: a range of [`Batch::types`].
+    /// Order in which the message declares its types, unless it is the block's order: a range of the batch's list.
     pub types: Range<usize>,
 }
 
@@ -147,8 +147,8 @@ pub(crate) struct TableEnvelope {
 pub(crate) enum EnvelopeRef {
     /// The message could not be read.
     None,
-    /// An index in [`Events::envelopes`].
+    /// An index in the events' envelopes.
     Event(usize),
-    /// The envelope of a table. Its source is in [`Events::sources`].
+    /// The envelope of a table. `source` is an index in the events' sources.
     Table { table: usize, source: usize },
 }
