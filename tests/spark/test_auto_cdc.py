@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
 import towpath
 from golden_files import truth
@@ -51,8 +52,9 @@ class Pipelines:
 
 @pytest.fixture
 def example(spark, tmp_path, monkeypatch):
-    """The example, run on its own messages with a substitute that only records the calls."""
+    """The example, run on its own messages with a substitute that only records the calls, and has this session."""
     pipelines = Pipelines()
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: spark)
     monkeypatch.setattr(pyspark, "pipelines", pipelines, raising=False)
     monkeypatch.setitem(sys.modules, "pyspark.pipelines", pipelines)
     definitions = tmp_path / "transformations" / "pkmove.py"
