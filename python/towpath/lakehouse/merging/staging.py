@@ -111,18 +111,18 @@ class Staging:
         """Return the changes with their outcomes. Skip reading the target for changes beyond its bounds."""
         from pyspark.sql import functions as f
 
-        newest, in_driver = self.batch.newest(bounds), self.batch.is_small
+        newest = self.batch.newest(bounds)
         if bounds is None:
-            return self._counted(self._compared(newest, in_driver=in_driver))
-        newest = computed(newest.withColumn("unordered", f.lit(False)), self.held, in_driver=in_driver)
+            return self._counted(self._compared(newest, in_driver=self.batch.is_small))
+        newest = computed(newest.withColumn("unordered", f.lit(False)), self.held, in_driver=False)
         found = self._counted(newest)
         if not found.uncertain or found.applied.counts.get(TRUNCATE):  # a truncate stages the rows again
             return found
         are_few = found.uncertain <= _FEW
-        compared = self._compared(newest.filter("outcome IS NULL"), in_driver=in_driver or are_few, some=True)
+        compared = self._compared(newest.filter("outcome IS NULL"), in_driver=are_few, some=True)
+        # A MERGE of many changes must know how few they are.
         staged = newest.filter("outcome IS NOT NULL").unionByName(compared)
-        # A MERGE of many changes must know how few they are. Changes in the driver's memory are not copied.
-        return self._counted(staged if in_driver else computed(staged, self.held, in_driver=False))
+        return self._counted(computed(staged, self.held, in_driver=False))
 
     def _compared(self, newest: DataFrame, *, in_driver: bool, some: bool = False) -> DataFrame:
         """Return the newest changes with their outcomes, compared with the target's rows and tombstones.
@@ -130,7 +130,7 @@ class Staging:
         `some` says whether they are few compared with the target.
         """
         batch, held = self.batch, partial(computed, held=self.held, in_driver=in_driver)
-        of_keys = partial(relevant, keys=batch.keys, are_few=in_driver and not batch.is_small)
+        of_keys = partial(relevant, keys=batch.keys, are_few=in_driver and some)
         rows, tombstones = self.stored()
         if tombstones is not None or some:  # the newest changes are needed twice
             newest = held(newest)
