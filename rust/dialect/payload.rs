@@ -199,8 +199,8 @@ impl DialectOptions {
             .ok()
     }
 
-    /// Reads a record without a value. Its key may be a delete by TiCDC or the key of a row without an envelope.
-    /// Returns whether it is.
+    /// Reads a record without a value, whose key may be a delete by TiCDC or the key of a row without an envelope.
+    /// Returns whether the key was one of both.
     fn read_key<'a>(
         &self,
         key: Option<&'a [u8]>,
