@@ -284,7 +284,7 @@ impl Maps {
 
 #[allow(
     clippy::indexing_slicing,
-    reason = "positions are those of found members"
+    reason = "`positions` has indices of `found`"
 )]
 fn members<'a>(cursor: &mut Cursor<'a>) -> Result<Vec<(Cow<'a, str>, Value<'a>)>> {
     let mut found: Vec<(Cow<'a, str>, Value<'a>)> = Vec::new();

@@ -354,7 +354,7 @@ const OPERATIONS: [(&str, Op); 19] = [
 
 /// Event types of canal's protocol, and the operations that they name.
 pub(super) static EVENTS: &[(&str, Op)] = OPERATIONS.split_at(15).0;
-/// Event types other than those of rows.
+/// Event types that are not row changes.
 pub(super) static OTHER_EVENTS: &[(&str, Op)] = EVENTS.split_at(3).1;
 
 /// No producer of this envelope omits a changed column. A producer that omits nulls may omit unchanged columns too.

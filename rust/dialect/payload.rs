@@ -72,8 +72,8 @@ fn has_schemas(dialect: &Dialect) -> bool {
     matches!(dialect.name, debezium_avro::NAME | ticdc_rows::NAME)
 }
 
-/// Returns whether a key is an Avro datum with a schema id in front of it. The id alone is no proof: JSON may follow an
-/// id too. A datum may also begin like JSON.
+/// Returns whether a key is an Avro datum after a schema id. The id is not sufficient: JSON may follow an id, too. A
+/// datum may also begin like JSON.
 fn is_avro(key: &[u8], caches: &Caches<'_>) -> bool {
     is_known(key, caches) || schema_id(key).is_some() && !begins_like_json(without_schema_id(key))
 }

@@ -363,7 +363,7 @@ struct CachedSchema {
 
 #[allow(
     clippy::indexing_slicing,
-    reason = "places are those of parts, and a part was found or added before `follow`"
+    reason = "`by_text`, `last` and `next` have indices of `parts`, and a part exists before `follow`"
 )]
 impl SchemaCache {
     /// Number of parts to compare one by one before a lookup by the whole text. Parts of different tables differ early.

@@ -14,7 +14,7 @@ from towpath.lakehouse.reading import blocks
 
 @pytest.fixture(scope="session")
 def spark(spark: SparkSession) -> SparkSession:
-    """The session of all tests; an error that names `make jars` if it has no formats."""
+    """Session of all tests. Fails with a hint to `make jars` if the formats are missing."""
     lake_jars()
     return spark
 

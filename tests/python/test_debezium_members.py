@@ -1,8 +1,7 @@
 """Each scalar member of Debezium's envelope, in every form in which Debezium writes it.
 
-The members are those of the page "Debezium connector for MySQL", `schema` of other connectors and `commit_ts` of TiCDC.
-The forms are those of the pages "New Record State Extraction" and "Exporting CloudEvents". Each form gives the same
-columns.
+The page "Debezium connector for MySQL" lists the members; other connectors add `schema`, TiCDC adds `commit_ts`. The
+pages "New Record State Extraction" and "Exporting CloudEvents" define the forms. Each form gives the same columns.
 """
 
 import json

@@ -646,7 +646,7 @@ impl<'a> Members<'a> {
         let envelope = &mut message.envelope;
         envelope.table_changes = nested(self.tableChanges.take());
         (envelope.types, envelope.primary_key) = (self.schema.0, self.pkNames.0.take());
-        // A schema part alone is no envelope.
+        // A message with only a schema part is not an envelope.
         let has_parts = message.before.is_some()
             || message.after.is_some()
             || self.source.is_some()
