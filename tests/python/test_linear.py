@@ -14,7 +14,7 @@ TEXTS = "ab.1_ -cé²\x1c\né\u0301Ⅷ"
 
 
 @pytest.mark.parametrize(
-    ("patterns", "least"), [(1000, 300), pytest.param(3000, 1000, marks=pytest.mark.soak)], ids=["some", "many"]
+    ("patterns", "least"), [(300, 90), pytest.param(3000, 1000, marks=pytest.mark.soak)], ids=["some", "many"]
 )
 def test_it_matches_what_python_matches(patterns, least):
     rng = random.Random(4)

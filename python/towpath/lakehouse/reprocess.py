@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
 from towpath.lakehouse.batches import Replicator
+from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.seen.aside import Aside, is_of
@@ -114,7 +115,8 @@ def reprocess(
     # Dead letters quarantine no table, and the messages of another quarantine still wait.
     applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
     if status and applied and (waits := Aside(quarantine).waiting(spark, Sql("true"))) is not None:
-        StatusTable(status).set_ok(spark, applied - {_name(one) for one in _origins(waits)})
+        in_tasks = TaskMerges(given.merge, storage=given.storage_options)
+        StatusTable(status, in_tasks).set_ok(spark, applied - {_name(one) for one in _origins(waits)})
 
 
 _Name = tuple[str | None, str]

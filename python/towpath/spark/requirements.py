@@ -26,6 +26,11 @@ def require_pyspark() -> None:
         raise ImportError(f"pyspark is not installed: {_INSTALL}", name="pyspark") from error
 
 
+def has_arrow(kind: type[DataFrame]) -> bool:
+    """Return whether a DataFrame of this class is made from Arrow tables and collected as them. Spark 3.5 lacks it."""
+    return hasattr(kind, "toArrow")
+
+
 def map_in_arrow(df: DataFrame, function: Any, output: StructType) -> DataFrame:
     """Apply `DataFrame.mapInArrow` to a function that needs towpath.
 

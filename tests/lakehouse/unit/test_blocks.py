@@ -5,8 +5,10 @@ import re
 import zlib
 from collections import Counter
 from datetime import datetime, timezone
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import all_golden
@@ -118,11 +120,9 @@ def test_blocks_have_the_changes_of_their_messages(dialect, capture):
 
 
 def of_table(events, database, name, kind):
-    mask = [
-        one["kind"] == kind and one["database"] == database and one["table"] == name
-        for one in events.select(["kind", "database", "table"]).to_pylist()
-    ]
-    return events.filter(pa.array(mask, pa.bool_())).select([*READ, "declared"])
+    wanted = {"kind": kind, "database": database, "table": name}
+    is_of_table = [pc.is_in(events.column(column), pa.array([value])) for column, value in wanted.items()]
+    return events.filter(reduce(pc.and_, is_of_table)).select([*READ, "declared"])
 
 
 def place(row):

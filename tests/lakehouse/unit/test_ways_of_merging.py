@@ -7,6 +7,7 @@ import pytest
 
 from towpath.lakehouse.merging import tasks
 from towpath.lakehouse.merging.by_tasks import needs_spark
+from towpath.lakehouse.merging.delta_rs import BatchRefusedError, RefusedError
 from towpath.lakehouse.merging.tasks import TaskMerges, available, why_not_there
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
@@ -52,6 +53,34 @@ def test_tasks_write_no_iceberg_tables(monkeypatch, caplog):
     assert not in_tasks.may(None, "lake.shop.a", exists=False)
     assert in_tasks.refused == {"lake.shop.a": "it is an Iceberg table"}
     assert "lake.shop.a: merged by Spark: it is an Iceberg table" in caplog.text
+
+
+class Panic(BaseException):
+    """A panic in delta-rs is not an Exception."""
+
+
+@pytest.mark.parametrize(
+    ("error", "is_remembered"),
+    [(RefusedError("x"), True), (BatchRefusedError("x"), False), (OSError("x"), True), (Panic("x"), True)],
+)
+def test_a_lasting_refusal_of_a_merge_on_the_driver_is_remembered(error, is_remembered):
+    def merge():
+        raise error
+
+    in_tasks = TaskMerges("auto")
+    assert in_tasks.merged_in_driver("/lake/a", merge) is None
+    assert in_tasks.refused == ({"/lake/a": "x"} if is_remembered else {})
+    assert in_tasks.merged_in_driver("/lake/a", lambda: 1) == 1
+
+
+def test_an_interruption_of_a_merge_is_no_refusal():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    in_tasks = TaskMerges("auto")
+    with pytest.raises(KeyboardInterrupt):
+        in_tasks.merged_in_driver("/lake/a", interrupt)
+    assert in_tasks.refused == {}
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ from towpath.lakehouse.tables.sql import Sql
 from towpath.lakehouse.tables.table_columns import TableColumns
 from towpath.lakehouse.tables.tables import schema_of
 from towpath.printable import SHOWN, printable
+from towpath.spark.requirements import has_arrow
 from towpath.spark.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -226,14 +227,14 @@ class BySpark:
             return None
         if may_get_old_columns(spark, known, table, columns):
             return None
-        if not hasattr(changes.frame, "toArrow") or not known.in_tasks.may_in_driver(spark, target, exists=exists):
+        if not has_arrow(type(changes.frame)) or not known.in_tasks.may_in_driver(spark, target, exists=exists):
             return None
         rows = changes.frame.toArrow().cast(arrow_schema(changes.frame.schema))
         schema = changes.frame.select(f"{COLUMNS}.*").schema
         if (owned := prepared(spark, known, target, schema, changes.keys)) is None:
             return None
         began = time.monotonic()
-        values = known.in_tasks.in_driver(spark, target, lambda: apply_changes(owned, rows))
+        values = known.in_tasks.merged_in_driver(target, lambda: apply_changes(owned, rows))
         if values is None:
             return None
         values = {**dict.fromkeys(RESULT.names), **values, "seconds": time.monotonic() - began}

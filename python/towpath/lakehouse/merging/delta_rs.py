@@ -54,6 +54,16 @@ class Limits:
 LIMITS = Limits()
 
 
+def attempted(action: Callable[[], _Result]) -> _Result | BaseException:
+    """Return the result of an action of delta-rs, or its error."""
+    try:
+        return action()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic in delta-rs is not an Exception
+        return error
+
+
 def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTable | None:
     """Open the table in a local folder or at a URI. Return None if it does not exist."""
     try:

@@ -24,6 +24,7 @@ from towpath.lakehouse.merging.delta_rs import (
     LIMITS,
     BatchRefusedError,
     RefusedError,
+    attempted,
     begun_merge,
     is_conflict,
     is_mapped,
@@ -138,13 +139,10 @@ def _by_part(batch: pa.RecordBatch) -> Iterator[tuple[Part, pa.RecordBatch]]:
 
 def _result(number: int, table: OwnedTable, events: list[tuple[Part, pa.RecordBatch]]) -> pa.RecordBatch:
     began = time.monotonic()
-    try:
-        values = apply(table, events)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic in delta-rs is not an Exception
-        reason = str(error) if isinstance(error, RefusedError) else f"{type(error).__name__}: {error}"
-        values = {"refused": reason[:2000], "is_lasting": getattr(error, "is_lasting", True)}
+    values = attempted(lambda: apply(table, events))
+    if isinstance(values, BaseException):
+        reason = str(values) if isinstance(values, RefusedError) else f"{type(values).__name__}: {values}"
+        values = {"refused": reason[:2000], "is_lasting": getattr(values, "is_lasting", True)}
     values |= {"number": number, "seconds": time.monotonic() - began}
     return pa.RecordBatch.from_pylist([values], RESULT)
 

@@ -19,7 +19,7 @@ from towpath.lakehouse.order.bounds import Bounds
 from towpath.lakehouse.order.order import Kinds, key_columns
 from towpath.lakehouse.reading.batch_messages import computed, local_frame
 from towpath.lakehouse.tables.sql import Sql, any_of, expressions, sql
-from towpath.spark.requirements import map_in_arrow
+from towpath.spark.requirements import has_arrow, map_in_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Changes:
 
         spark = self.frame.sparkSession
         schema = StructType([*self.frame.schema, *struct_type(ADDED)])
-        if self.is_small and hasattr(self.frame, "toArrow"):  # Spark 3.5 lacks it
+        if self.is_small and has_arrow(type(self.frame)):
             found = list(fold.newest(self.frame.toArrow().to_batches()))
             if not found:
                 return spark.createDataFrame([], schema)

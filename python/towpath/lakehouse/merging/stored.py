@@ -15,6 +15,7 @@ from towpath.lakehouse.tables.formats import ICEBERG, delta_detail, format_of
 from towpath.lakehouse.tables.sessions import iceberg_table, jvm_of, may_exist
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, table
 from towpath.printable import printable
+from towpath.spark.requirements import has_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -237,6 +238,6 @@ def commits_of(spark: SparkSession, target: str) -> Commits | None:
     """Return an unread commit tracker for a table. Return None on Connect and on Spark 3.5, which cannot track."""
     from pyspark.sql import DataFrame
 
-    if jvm_of(spark) is None or not hasattr(DataFrame, "toArrow"):
+    if jvm_of(spark) is None or not has_arrow(DataFrame):
         return None
     return IcebergCommits(target) if format_of(spark, target) is ICEBERG else DeltaCommits(target)

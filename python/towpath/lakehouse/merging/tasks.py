@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from towpath.lakehouse.arguments import one_of
-from towpath.lakehouse.merging.delta_rs import LIMITS, Limits, opened
+from towpath.lakehouse.merging.delta_rs import LIMITS, Limits, attempted, opened
 from towpath.lakehouse.merging.jobs import session_settings
 from towpath.lakehouse.merging.owned_table import PART, RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.reading.blocks import BLOCKS_IN_BATCH, BlockReader
@@ -109,13 +109,19 @@ class TaskMerges:
         """Return the result of an action of delta-rs on the driver; None if Spark has to act instead."""
         if not self.may_in_driver(spark, target):
             return None
-        try:
-            return action()
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic in delta-rs is not an Exception
-            _log.info("%s: left to Spark: %s", target, printable(str(error), SHOWN))
+        found = attempted(action)
+        if isinstance(found, BaseException):
+            _log.info("%s: left to Spark: %s", target, printable(str(found), SHOWN))
             return None
+        return found
+
+    def merged_in_driver(self, target: str, merge: Callable[[], _T]) -> _T | None:
+        """Return the result of a merge by delta-rs on the driver; None if Spark has to merge."""
+        found = attempted(merge)
+        if isinstance(found, BaseException):
+            self.refuse(target, str(found), is_lasting=getattr(found, "is_lasting", True))
+            return None
+        return found
 
     def open(self, spark: SparkSession, target: str, limits: Limits = LIMITS) -> DeltaTable:
         """Open a table on the driver that delta-rs may write. Raise the errors of `opened`."""

@@ -19,7 +19,7 @@ from towpath.lakehouse.merging.fold import ADDED, Fold
 from towpath.lakehouse.reading.changes import READ, ChangeReader
 from towpath.lakehouse.reading.events import BLOCK, CHANGE
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of
-from towpath.spark.requirements import map_in_arrow
+from towpath.spark.requirements import has_arrow, map_in_arrow
 from towpath.spark.types import struct_type
 from towpath.workers import EachBatch
 
@@ -120,7 +120,7 @@ class BatchMessages:
         is_small = (
             sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
         )
-        self._in_driver = is_small and _is_made_from_arrow(type(events.frame))
+        self._in_driver = is_small and has_arrow(type(events.frame))
         self._found: dict[bool, Messages] = {}
         self._lock = Lock()
 
@@ -145,7 +145,7 @@ def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame
     Do not use `persist`: when Spark writes a table that the plan reads, it discards the cache and computes the rows
     again. The end of `held` frees the workers' memory.
     """
-    if in_driver and _is_made_from_arrow(type(frame)):
+    if in_driver and has_arrow(type(frame)):
         return local_frame(frame.sparkSession, frame.toArrow(), frame.schema)
     rows = frame.localCheckpoint(eager=False)
     plan = getattr(rows, "_jdf", None)
@@ -163,11 +163,6 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFra
     """Return a DataFrame of a few rows. Each job on a DataFrame of Python objects would start Python workers."""
     from pyspark.sql import DataFrame
 
-    if _is_made_from_arrow(DataFrame):
+    if has_arrow(DataFrame):
         return local_frame(spark, rows, schema)
     return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)
-
-
-def _is_made_from_arrow(kind: type[DataFrame]) -> bool:
-    """Return whether this Spark makes a DataFrame from Arrow. Spark 3.5 does not."""
-    return hasattr(kind, "toArrow")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from threading import RLock
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from towpath.lakehouse.merging.jobs import SMALL, session_settings, settings_for
 from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
@@ -23,12 +26,12 @@ from towpath.lakehouse.seen.status import (
     status_rows,
 )
 from towpath.lakehouse.tables.own_table import OwnTable
-from towpath.lakehouse.tables.sql import Sql, comma_separated, execute, merge, sql, string, table
+from towpath.lakehouse.tables.sql import Sql, merge
 from towpath.lakehouse.tables.tables import create_or_evolve, schema_of, temporary_view
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _UNSOUND = (QUARANTINED, STALE)
 """States of targets that do not equal their source tables."""
@@ -92,21 +95,34 @@ class StatusTable:
         """
         with self._lock:
             if found and self._table is not None:
-                rows, same = status_rows(found, batch_id), _SAME_TABLE.format(table='"table"')
-                if not self._table.merge(spark, rows, struct_type(COLUMNS), same, _ASSIGNMENTS):
-                    self._merge(spark, self._table.target, frame_of(spark, rows, struct_type(COLUMNS)))
+                self._merge(spark, self._table, status_rows(found, batch_id), _SAME_TABLE, _ASSIGNMENTS)
             for one in found if batch_id == NO_BATCH else ():
                 if one.state != OK:
                     states = self._wrong(spark).setdefault((one.database or "", one.table), {})
                     states.pop(one.state, None)  # keep the newest one last
                     states[one.state] = one.reason or one.state
 
-    def _merge(self, spark: SparkSession, target: str, frame: DataFrame) -> None:
-        create_or_evolve(spark, target, frame.schema)
-        updates = ", ".join(f"t.{name} = {value}" for name, value in _ASSIGNMENTS.items())
-        actions = Sql(f"WHEN MATCHED THEN UPDATE SET {updates}"), Sql("WHEN NOT MATCHED THEN INSERT *")
+    @staticmethod
+    def _merge(
+        spark: SparkSession,
+        own: OwnTable,
+        rows: pa.Table,
+        same: str,
+        updates: Mapping[str, str],
+        *,
+        adds: bool = True,
+    ) -> None:
+        """Merge rows `s` into the rows `t` of the table, with delta-rs or else with Spark."""
+        schema = struct_type(COLUMNS)
+        if own.merge(spark, rows, schema, same.format(table='"table"'), updates, adds=adds):
+            return
+        create_or_evolve(spark, own.target, schema)
+        sets = ", ".join(f"t.{name} = {value}" for name, value in updates.items())
+        actions = [Sql(f"WHEN MATCHED THEN UPDATE SET {sets}")]
+        actions += [Sql("WHEN NOT MATCHED THEN INSERT *")] if adds else []
+        frame = frame_of(spark, rows, struct_type(rows.schema))
         with session_settings(spark, settings_for(spark, SMALL)), temporary_view(frame) as view:
-            merge(spark, target, view, Sql(_SAME_TABLE.format(table="`table`")), *actions)
+            merge(spark, own.target, view, Sql(same.format(table="`table`")), *actions)
 
     def _rows(self, spark: SparkSession) -> list[dict[str, Any]]:
         return self._table.rows(spark, _READ) if self._table else []
@@ -159,13 +175,13 @@ class StatusTable:
         reason: str | None = None,
     ) -> None:
         """Set tables in one of the states to `ok`, if the reason is the given one."""
-        if self.target is None or schema_of(spark, self.target) is None:
+        now = datetime.now(timezone.utc)
+        names = {(database or "", name) for database, name in tables}
+        rows = [{"database": one, "table": name, "since": now, "reason": reason} for one, name in sorted(names)]
+        if not rows or self._table is None or schema_of(spark, self._table.target) is None:
             return
-        template = (
-            "UPDATE {status} SET state = 'ok', since = current_timestamp(), reason = NULL, statement = NULL "
-            "WHERE state IN ({states}) AND coalesce(database, '') = {database} AND `table` = {name} AND {because}"
-        )
-        values = {"status": table(self.target), "states": comma_separated(map(string, states))}
-        values["because"] = sql("reason = {reason}", reason=string(reason)) if reason else Sql("true")
-        for database, name in tables:
-            execute(spark, sql(template, database=string(database or ""), name=string(name), **values))
+        table = pa.Table.from_pylist(rows, pa.schema([COLUMNS.field(name) for name in rows[0]]))
+        is_ended = f"t.state IN ({', '.join(map(repr, states))}) AND (s.reason IS NULL OR t.reason = s.reason)"
+        same = f"coalesce(t.database, '') = s.database AND t.{{table}} = s.{{table}} AND {is_ended}"
+        updates = {"state": f"'{OK}'", "since": "s.since", "reason": "NULL", "statement": "NULL"}
+        self._merge(spark, self._table, table, same, updates, adds=False)

@@ -16,6 +16,7 @@ from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.sql import table
 from towpath.lakehouse.tables.tables import append_once, create_or_evolve, schema_of
+from towpath.spark.requirements import has_arrow
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
@@ -36,29 +37,35 @@ class OwnTable:
         return self._in_tasks.may_in_driver(spark, self.target, exists=self._is_prepared)
 
     def merge(
-        self, spark: SparkSession, rows: pa.Table, schema: StructType, same: str, updates: Mapping[str, str]
+        self,
+        spark: SparkSession,
+        rows: pa.Table,
+        schema: StructType,
+        same: str,
+        updates: Mapping[str, str],
+        *,
+        adds: bool = True,
     ) -> bool:
         """Merge rows with delta-rs, if possible. Return whether they were merged.
 
         Args:
             spark: The session.
             rows: Rows `s`.
-            schema: Columns of the rows. The table gets them.
+            schema: Columns that the table gets.
             same: Condition in delta-rs' SQL that a stored row `t` and a new row are the same.
             updates: New values of a stored row by column. If empty, stored rows stay unchanged.
+            adds: Whether the other rows are added.
         """
         if not self.may_merge(spark):
             return False
-        try:
+
+        def merged() -> bool:
             self._is_prepared = self._is_prepared or self._prepare(spark, schema)
             if self._is_prepared:
-                retried(lambda: self._merge(spark, rows, same, updates))
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:  # a panic in delta-rs is not an Exception
-            self._is_prepared = False
-            self._in_tasks.refuse(self.target, str(error), is_lasting=getattr(error, "is_lasting", True))
-            return False
+                retried(lambda: self._merge(spark, rows, same, updates, adds=adds))
+            return self._is_prepared
+
+        self._is_prepared = self._in_tasks.merged_in_driver(self.target, merged) or False
         return self._is_prepared
 
     def rows(self, spark: SparkSession, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -73,11 +80,13 @@ class OwnTable:
         create_or_evolve(spark, self.target, schema, in_tasks=self._in_tasks)
         return self._in_tasks.may_in_driver(spark, self.target)
 
-    def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str]) -> None:
+    def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str], *, adds: bool) -> None:
         merge = begun_merge(self._in_tasks.open(spark, self.target), rows, same)
         if updates:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
-        merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names}).execute()
+        if adds:
+            merge = merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names})
+        merge.execute()
 
 
 class LogTable(OwnTable):
@@ -90,7 +99,7 @@ class LogTable(OwnTable):
 
     def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
         """Append a few rows."""
-        if (isinstance(rows, pa.Table) or hasattr(rows, "toArrow")) and self.may_merge(spark):  # Spark 3.5 lacks it
+        if (isinstance(rows, pa.Table) or has_arrow(type(rows))) and self.may_merge(spark):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
             if self.merge(spark, found, struct_type(found.schema), same, {}):
