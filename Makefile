@@ -12,7 +12,7 @@ CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-rust check-python test test-rust test-python archive docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop extension need-java
+.PHONY: help demo check check-rust check-python test test-rust test-python docs lint lint-rust lint-python deny audit fmt bench fuzz soak matrix wheel optimized jars clean develop extension need-java
 
 help: ## Say what each verb does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ check-python: lint-python
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
-	$(MAKE) --jobs 2 $(APART) jars check-rust lint-python docs archive
+	$(MAKE) --jobs 2 $(APART) jars check-rust lint-python docs
 	$(MAKE) test-python
 
 # Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
@@ -44,12 +44,8 @@ UNIT := tests/python tests/lakehouse/unit
 test-rust:
 	MAKEFLAGS= cargo test --locked
 
-# Made while the Rust tests run, as it uses one core.
-archive: develop jars
-	$(MAKE) target/classes.jsa
-
 # Two processes take whole files from one queue, and each has one JVM. The files of tests/lakehouse take longest, so they are first.
-test-python: target/classes.jsa
+test-python: develop jars
 	$(IN_VENV) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/lakehouse tests/spark tests/python
 
 # A broken link or a name without a description is an error, but not with --quiet.
@@ -135,11 +131,6 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	rm -rf $(@D)
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
 	touch $@
-
-# With it, the JVMs of the tests start with less CPU time. It is of the jars of one environment.
-target/classes.jsa: tests/support/class_archive.py target/jars/spark/fetched $(VENV)/installed
-	rm -f $@
-	$(BIN)/python $<
 
 # The extension module, installed in place: the Python files stay editable. It is compiled while pip fetches the packages.
 MATURIN := VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet --profile quick --locked

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from local_session import local_session
 from server_process import FETCHED, jars
-from spark_cluster import LASTING, QUICK_START
+from spark_cluster import QUICK_START
 
 # For small data: compiling each query, or planning it again between its stages, costs more than it saves.
 QUICK = {
@@ -23,7 +23,6 @@ QUICK = {
 
 OF_A_WHOLE_RUN = {
     **QUICK,
-    "spark.driver.extraJavaOptions": LASTING,
     # With the default, 1 GiB, the old generation is full within minutes.
     "spark.driver.memory": "3g",
     # Nobody looks at the pages of the user interface: their plans cost a quarter of the driver's time.

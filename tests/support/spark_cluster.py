@@ -16,48 +16,18 @@ HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
 WORKERS = 2
 
-CODE_CACHE = "-XX:ReservedCodeCacheSize=480m"
-"""A whole run compiles more than the default holds, half of which is for profiled code.
-
-A JVM that has no room left interprets the rest. After 5 minutes 100 of the 119 MB for profiled code were used.
-"""
-
-ARCHIVE = Path(__file__).parents[2] / "target" / "classes.jsa"
-"""What class_archive.py wrote."""
-
-QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""A JVM says nothing of classes that an archive lacks."""
-
-# A JVM that does not find its jars as they were goes on without.
-SHARED_CLASSES = f"{QUIET} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
-"""With these a JVM maps classes instead of reading them: its start takes a third less CPU time."""
-
 # Collectors that run beside a program need cores of their own. A large young generation and large pages take a tenth
 # off the CPU time of a driver.
 MEMORY = "-XX:+UseSerialGC -Xmn300m -XX:+UseTransparentHugePages"
 
+# The default for this tier is full after minutes, and a JVM without room interprets the rest.
+CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
+
 # Hadoop starts `readlink` several times for each file that it renames in a local folder, and each commit does.
 PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
 
-QUICK_START = f"-XX:TieredStopAtLevel=1 {CODE_CACHE} {MEMORY} {PROCESSES} {SHARED_CLASSES}"
-"""For JVMs that end before what they run is worth compiling well."""
-
-LASTING = " ".join(
-    [
-        CODE_CACHE,
-        MEMORY,
-        PROCESSES,
-        SHARED_CLASSES,
-        # Drivers that a test starts find `QUICK_START` in their environment.
-        "-XX:TieredStopAtLevel=4",
-        # Five times the defaults. With them, much of the CPU time went into compiling well what then ran a few times.
-        "-XX:Tier4InvocationThreshold=25000",
-        "-XX:Tier4MinInvocationThreshold=3000",
-        "-XX:Tier4CompileThreshold=75000",
-        "-XX:Tier4BackEdgeThreshold=200000",
-    ]
-)
-"""For the JVM of a whole run of tests, which compiles only what runs often."""
+QUICK_START = f"-XX:TieredStopAtLevel=1 {CODE_CACHE} {MEMORY} {PROCESSES}"
+"""For the JVMs of tests: even in that of a whole run, compiling well costs more than it saves."""
 
 
 class SparkCluster:

@@ -55,7 +55,7 @@ def envelopes(dialect, known):
 
 
 def decoded(read, events):
-    return [row for part in read(events) for row in part.to_pylist()]
+    return [row for part in read(events) for row in part.to_pylist()] if len(events) else []
 
 
 def sums(events):
