@@ -30,7 +30,7 @@ def topic(spark, tmp_path):
 def writers(topic, table):
     """What made each version of a table that changed its rows."""
     made = commits(topic.spark, topic.sql_name(f"shop/{table}"))
-    return [writer for operation, writer in made if operation in ("MERGE", "CREATE TABLE AS SELECT")]
+    return [writer for operation, writer in made if operation in ("MERGE", "WRITE", "CREATE TABLE AS SELECT")]
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20))])
@@ -129,7 +129,7 @@ FEATURES = {
 }
 """For each table, a statement and the reason for which a task refuses it."""
 
-ROWS = {"overtaken": 1, "dies": 2}
+ROWS = {"appended": 1, "merged": 2, "dies": 2}
 """The tables of the other tests, and their rows."""
 
 
@@ -155,20 +155,23 @@ def owned(topic, table, **changed):
     return OwnedTable({PART: decoder}, **{**known, "forget_before": None, **changed})
 
 
-def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch):
-    write, others = owned_table._write, []
-    newer = canal(9, "INSERT", "overtaken", row(1, "newer"), second=9)
+@pytest.mark.parametrize("table", ["appended", "merged"])
+def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch, table):
+    """The table `appended` lacks the row before."""
+    name = {"appended": "_append_rows", "merged": "_merge_rows"}[table]
+    write, others = getattr(owned_table, name), []
+    newer = canal(9, "INSERT", table, row(1, "newer"), second=9)
 
     def write_late(*arguments):
         if not others:
             others.append(targets.replicate(newer, merge="spark"))
         write(*arguments)
 
-    monkeypatch.setattr(owned_table, "_write", write_late)
-    older = canal(5, "INSERT", "overtaken", row(1, "older"), second=5)
-    found = apply(owned(targets, "overtaken"), [batch(older)])
-    assert (found["row"], found["old"]) == (0, 1)
-    assert targets.names("overtaken") == {0: "x", 1: "newer"}
+    monkeypatch.setattr(owned_table, name, write_late)
+    older = canal(5, "INSERT", table, row(1, "older"), second=5)
+    found = apply(owned(targets, table), [batch(older)])
+    assert (len(others), found["row"], found["old"]) == (1, 0, 1)
+    assert targets.names(table) == {0: "x", 1: "newer"}
 
 
 def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(targets, monkeypatch):
@@ -178,7 +181,7 @@ def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(targets, monk
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(owned_table, "_write", die)
+        patched.setattr(owned_table, "_merge_rows", die)
         with pytest.raises(MemoryError):
             apply(owned(targets, "dies"), [delete])
     assert sorted(targets.names("dies")) == [0, 1]

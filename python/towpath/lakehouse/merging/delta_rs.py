@@ -154,8 +154,8 @@ def begun_merge(target: DeltaTable, source: pa.Table, same: str) -> TableMerger:
     )
 
 
-def without_wrong_statistics(target: DeltaTable) -> WriterProperties | None:
-    """Return properties without statistics that would make readers skip matching rows. None means the defaults."""
+def without_wrong_statistics(target: DeltaTable) -> WriterProperties:
+    """Return properties without statistics that would make readers skip matching rows."""
     from deltalake import ColumnProperties, WriterProperties
 
     unknown = ColumnProperties(statistics_enabled="NONE")
@@ -164,7 +164,7 @@ def without_wrong_statistics(target: DeltaTable) -> WriterProperties | None:
         for one in target.schema().fields
         if (found := _DECIMAL.fullmatch(str(getattr(one.type, "type", "")))) and int(found[1]) > _EXACT_DIGITS
     }
-    return WriterProperties(compression="SNAPPY", column_properties=columns) if columns else None
+    return WriterProperties(compression="SNAPPY", column_properties=columns or None)
 
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*\d+\)")
