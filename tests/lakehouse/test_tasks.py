@@ -14,7 +14,7 @@ from random_table import RandomTable
 from task_attempts import PART, batch
 from towpath.lakehouse.merging import by_tasks, fold, owned_table
 from towpath.lakehouse.merging import rows as rows_module
-from towpath.lakehouse.merging.delta_rs import RefusedError
+from towpath.lakehouse.merging.delta_rs import RefusedError, compact
 from towpath.lakehouse.merging.owned_table import OwnedTable, apply
 from towpath.lakehouse.merging.tasks import TaskMerges, _location, merge_in_tasks
 from towpath.lakehouse.reading.changes import ChangeDecoder
@@ -210,6 +210,18 @@ def test_deletion_vectors_are_read(topic):
     topic.spark.sql(f"DELETE FROM {topic.sql_name('shop/a')} WHERE id % 5 = 0")
     assert apply(owned(topic, "a"), [batch(canal(90, "INSERT", "a", row(90, "y"), second=9))])["row"] == 1
     assert sorted(topic.names("a")) == [*(at for at in range(50) if at % 5), 90]
+    with pytest.raises(RefusedError, match="does not compact tables with column mapping or deletion vectors"):
+        compact(DeltaTable(topic.name("shop/a")))
+
+
+@pytest.mark.parametrize(
+    ("properties", "writer"), [({}, "task"), ({"delta.enableDeletionVectors": "true"}, "spark")], ids=["task", "spark"]
+)
+def test_a_small_target_is_compacted(topic, properties, writer):
+    batches = [[canal(at, "INSERT", "a", row(at, "x"))] for at in range(3)]
+    topic.replicate_in_turn(batches, optimize_every=1, table_properties=properties)
+    assert ("OPTIMIZE", writer) in commits(topic.spark, topic.sql_name("shop/a"))
+    assert topic.names("a") == dict.fromkeys(range(3), "x")
 
 
 def test_tasks_reject_what_sparks_way_rejects(spark):

@@ -12,9 +12,16 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable
 
 from lake_topic import canal, row
-from task_attempts import attempts_at_the_same_time, batch, created, inserts, owned, stored
+from task_attempts import attempts_at_the_same_time, batch, created, inserts, owned, random_batches, stored
 from towpath.lakehouse.merging import owned_table
-from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.merging.delta_rs import (
+    SMALL_TABLE,
+    BatchRefusedError,
+    Limits,
+    RefusedError,
+    compact,
+    opened,
+)
 from towpath.lakehouse.merging.owned_table import apply
 from towpath.lakehouse.order.order import ORDER_FIELDS
 
@@ -61,6 +68,20 @@ def test_tasks_that_are_killed_anywhere(target, kills):
         apply(owned(target), [batch(*messages)])
         assert stored(target) == rows
     assert killed, "every task was faster"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compacting_changes_no_row(target, seed):
+    rng = random.Random(seed)
+    batches, rows = random_batches(rng)
+    for messages in batches:
+        apply(owned(target), [batch(*messages)])
+        if rng.random() < 0.7:
+            before, files = stored(target), len(DeltaTable(target).file_uris())
+            assert compact(opened(target, None, None, SMALL_TABLE))
+            assert stored(target) == before
+            assert len(DeltaTable(target).file_uris()) == min(files, 1)
+    assert stored(target) == rows
 
 
 def test_limits(tmp_path, monkeypatch):

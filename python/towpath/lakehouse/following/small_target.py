@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from towpath._towpath import statement_bounds
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.merging.delta_rs import (
-    Limits,
+    SMALL_TABLE,
     RefusedError,
     begun_merge,
     names_in,
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _T = TypeVar("_T")
-
-_LIMITS = Limits(rows=100_000, size=16 << 20)
-"""Largest target. The driver holds its keys and order values."""
 
 _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 """View types of delta-rs, and their plain types."""
@@ -85,7 +82,7 @@ class SmallTarget:
 
     def _with_table(self, change: Callable[[DeltaTable], _T]) -> _T | None:
         """Open and change the table. Retry after conflicts. Return None if delta-rs may not or cannot change it."""
-        opened = partial(self.in_tasks.open, self.spark, self.target, _LIMITS)
+        opened = partial(self.in_tasks.open, self.spark, self.target, SMALL_TABLE)
         return self.in_tasks.in_driver(self.spark, self.target, lambda: retried(lambda: change(opened())))
 
     def _fill(self, table: DeltaTable, place: Place, columns: Sequence[Filled]) -> bool:

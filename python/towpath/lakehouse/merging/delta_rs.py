@@ -53,6 +53,9 @@ class Limits:
 
 LIMITS = Limits()
 
+SMALL_TABLE = Limits(rows=100_000, size=16 << 20)
+"""Largest table that the driver changes with delta-rs. For a statement it holds keys and order values."""
+
 
 def attempted(action: Callable[[], _Result]) -> _Result | BaseException:
     """Return the result of an action of delta-rs, or its error."""
@@ -111,6 +114,18 @@ def _check(target: DeltaTable, limits: Limits) -> None:
 def is_mapped(table: DeltaTable) -> bool:
     """Return whether a table has column mapping."""
     return table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none"
+
+
+def compact(table: DeltaTable) -> bool:
+    """Write the files of a small table as one file. Return that this is done.
+
+    Raises:
+        RefusedError: delta-rs might write the table differently from Spark.
+    """
+    if is_mapped(table) or "deletionVectors" in (table.protocol().writer_features or ()):
+        raise RefusedError("delta-rs does not compact tables with column mapping or deletion vectors")
+    table.optimize.compact(writer_properties=without_wrong_statistics(table), commit_properties=next_version())
+    return True
 
 
 def names_in(target: DeltaTable, wanted: Iterable[str]) -> list[str]:

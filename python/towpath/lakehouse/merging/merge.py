@@ -73,6 +73,7 @@ class Applier:
         self.writer = TargetWriter(target, settings, in_tasks)
         self.tombstones = Tombstones(target, in_tasks)
         self._target, self._dead_letters, self._status = target, dead_letters, status
+        self._in_tasks = in_tasks
         self._keys: list[str] = []
         self._origin = Origin(target=target)
         self._stored_bounds = StoredBounds(target, self.tombstones.table.name)
@@ -183,7 +184,7 @@ class Applier:
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
         if (result.files or 0) > 1:
-            optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
+            optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every, self._in_tasks)
         if not is_path(self._target):  # a task compacts the tombstones of a path
             optimize_in_turn(spark, self.tombstones.table.name, batch_id, self.writer.settings.optimize_every)
 
