@@ -63,10 +63,12 @@ def test_tables_of_iceberg_equal_the_sources_after_kills_and_replays(spark, kafk
 
 @pytest.mark.soak
 def test_keys_that_move_between_partitions_end_right(spark, kafka, tmp_path, report):
+    """The targets are compacted after each batch."""
     case = moved_keys(500, tables=2, limit=250, seed=2)
     topics = fill(kafka, case, tmp_path.name, random.Random(2))
     target = {name: str(tmp_path / "lake" / name.replace(".", "/")) for name in case.tables}
-    read_topics(spark, kafka, topics, tmp_path / "checkpoint", limit=case.limit, target=target).awaitTermination()
+    options = {"limit": case.limit, "target": target, "optimize_every": 1}
+    read_topics(spark, kafka, topics, tmp_path / "checkpoint", **options).awaitTermination()
     report("cells", compare(spark, Lake(tmp_path), case))
 
 
