@@ -27,7 +27,7 @@ CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
 PROCESSES = "-Djdk.lang.Process.launchMechanism=VFORK"
 
 QUICK_START = f"-XX:TieredStopAtLevel=1 {CODE_CACHE} {MEMORY} {PROCESSES}"
-"""For the JVMs of tests: even in that of a whole run, compiling well costs more than it saves."""
+"""JVM options of all tests. The compiler C2 would take more CPU time than it saves."""
 
 
 class SparkCluster:

@@ -125,7 +125,8 @@ class Replicator:
             return self._apply_rows(batch, tables, batch_id) + self._follow(spark, statements, [])
         results = self._follow(spark, statements, late)
         changed = {name for one in statements for name in one.tables}
-        sure, unsure = ([one for one in tables if (one.key in changed) is is_changed] for is_changed in (False, True))
+        sure = [one for one in tables if one.key not in changed]
+        unsure = [one for one in tables if one.key in changed]
         return results + self._apply_rows(batch, sure, batch_id, unsure)
 
     def _apply_rows(

@@ -395,7 +395,7 @@ def optimize_in_turn(
 ) -> None:
     """Compact a table in one of `every` batches. Targets take turns, so that no batch has to compact all of them.
 
-    delta-rs compacts a small table in 20 ms, Spark in 0.7 s. `in_tasks` says which tables delta-rs may write.
+    delta-rs compacts a small table in 13 ms, Spark in 0.7 s. `in_tasks` says which tables delta-rs may write.
     """
     if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
         if in_tasks and in_tasks.in_driver(spark, target, lambda: compact(in_tasks.open(spark, target, SMALL_TABLE))):
