@@ -40,7 +40,7 @@ def test_spark_reads_what_delta_rs_creates_and_extends(spark, tmp_path):
     """Columns of names that need column mapping are left to Spark."""
     rng, in_tasks = random.Random(7), TaskMerges()
     properties = {KEY: '["订单", "a b"]', SOURCE: "shop.token's", "delta.dataSkippingNumIndexedCols": "3"}
-    for number in range(12):
+    for number in range(5):
         names = rng.sample(PLAIN, rng.randrange(1, len(PLAIN)))
         first, added = columns(rng, names), columns(rng, [f"{name}2" for name in rng.sample(PLAIN, 2)])
         target = str(tmp_path / f"table {number}")

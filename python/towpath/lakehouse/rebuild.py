@@ -139,13 +139,14 @@ def rebuild(
     def apply(target: str) -> Replicator:
         replicator = Replicator(KnownTargets(of_new.targets({name: target}), of_new, of_rows, rebuilt=place))
         replicator(read_envelopes(messages, dialect, None, **options))
-        replicator.delete_gone(spark)
         return replicator
 
     known.status.write(spark, [TableStatus(*name, place, state=STALE, reason=REBUILT)])
     log.add_created(spark, name)
     _build(spark, place, snapshot, apply, others)
-    apply(place).follow(spark, log.read_new(spark))  # what came meanwhile
+    in_place = apply(place)
+    in_place.delete_gone(spark)  # the query may have deleted rows since the messages were read
+    in_place.follow(spark, log.read_new(spark))
     for one in put_aside if snapshot is not None else ():
         Aside(one).finish(spark, sql("{own} AND recorded_at < {time}", own=is_of(*name), time=timestamp(started)))
     # A state that the query writes meanwhile may also be true of the new target.

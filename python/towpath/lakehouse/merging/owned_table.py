@@ -26,6 +26,7 @@ from towpath.lakehouse.merging.delta_rs import (
     RefusedError,
     attempted,
     begun_merge,
+    compact,
     is_conflict,
     is_mapped,
     names_in,
@@ -262,10 +263,12 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
     """Forget old tombstones, and compact their files. If another writer commits first, it does the same."""
     try:
         if forget_before is not None:
-            tombstones.delete(_FORGOTTEN.format(time=forget_before))
-        # delta-rs cannot compact tables with column mapping. Spark creates such tables.
-        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES and not is_mapped(tombstones):
-            tombstones.optimize.compact()
+            of_writer = without_wrong_statistics(tombstones)
+            tombstones.delete(_FORGOTTEN.format(time=forget_before), writer_properties=of_writer)
+        if len(tombstones.file_uris()) > _MOST_TOMBSTONE_FILES:
+            compact(tombstones)
+    except RefusedError:
+        pass  # only Spark may compact it
     except Exception as error:
         if not is_conflict(error):
             raise
@@ -285,7 +288,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
         known = DeltaTable.create(
             table.tombstones, rows.schema, mode="ignore", storage_options=storage, commit_properties=commit
         )
-    write_deltalake(known, rows, mode="append")
+    write_deltalake(known, rows, mode="append", writer_properties=without_wrong_statistics(known))
 
 
 def _append_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:
