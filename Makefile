@@ -32,17 +32,18 @@ check-python: lint-python
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
-	$(MAKE) --jobs 2 $(APART) jars check-rust lint-python docs
-	$(MAKE) test-python
+	$(MAKE) --jobs 2 $(APART) jars lint-rust lint-python docs
+	$(MAKE) --jobs 2 test-rust test-python NICE=nice
 
 # Two run at the same time, since none uses two cores throughout. The output of each is kept together, if this make supports it.
 APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 UNIT := tests/python tests/lakehouse/unit
 
-# Without its flags, as the tests of the documentation cannot reach the job server of this make.
+# Without its flags, as the tests of the documentation cannot reach the job server of this make. `make test` runs them when the
+# tests of Python wait, so NICE is `nice` there.
 test-rust:
-	MAKEFLAGS= cargo test --locked
+	MAKEFLAGS= $(NICE) cargo test --locked
 
 # Two processes take whole files from one queue, and each has one JVM. The files of tests/lakehouse take longest, so they are first.
 test-python: develop jars

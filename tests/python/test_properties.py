@@ -76,7 +76,7 @@ def test_a_batch_is_its_messages_one_behind_the_other(name, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_neighbours_of_other_producers_change_nothing(kind):
     values = [value for name in ROWS for value in messages_of(name)]
-    order = random.Random(5).sample(range(len(values)), len(values))
+    order = random.Random(5).sample(range(len(values)), 600)
     decoder = decoder_of(kind)
     mixed = decoder.decode(array_of([values[place] for place in order]))
     apart = pa.concat_batches([decoder.decode(array_of([values[place]])) for place in order])
