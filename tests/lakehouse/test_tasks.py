@@ -1,7 +1,10 @@
 """Tables that tasks merge with delta-rs are those that Spark's MERGE would have made."""
 
+import json
 import random
 import re
+from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -9,8 +12,9 @@ from deltalake import DeltaTable
 
 from delta_history import commits
 from lake_cases import Case, Together
-from lake_topic import TYPES, Topic, canal, row
+from lake_topic import TYPES, Topic, canal, of_delta, row
 from random_table import RandomTable
+from spark_rows import of_spark
 from task_attempts import PART, batch
 from towpath.lakehouse.merging import by_tasks, fold, owned_table
 from towpath.lakehouse.merging import rows as rows_module
@@ -222,6 +226,25 @@ def test_a_small_target_is_compacted(topic, properties, writer):
     topic.replicate_in_turn(batches, optimize_every=1, table_properties=properties)
     assert ("OPTIMIZE", writer) in commits(topic.spark, topic.sql_name("shop/a"))
     assert topic.names("a") == dict.fromkeys(range(3), "x")
+
+
+def test_spark_reads_a_checkpoint_of_delta_rs(topic):
+    """Without the commits before it, as after Spark's cleanup of a log."""
+    types = {"id": "int", "n": "decimal(38,9)", "t": "timestamp", "d": "datetime(6)", "f": "double"}
+    cells = {"n": "-1.000000001", "t": "2024-01-01 00:00:00", "d": "2024-01-01 00:00:00.000001", "f": "0.1"}
+    sent = [canal(at, "INSERT", "a", {"id": str(at), **cells}, types, second=at) for at in range(11)]
+    topic.replicate_in_turn([[one] for one in sent])
+    log = Path(topic.name("shop/a"), "_delta_log")
+    version = json.loads((log / "_last_checkpoint").read_text())["version"]
+    for file in log.glob("*.json"):
+        if int(file.stem) <= version:
+            file.unlink()
+    getattr(topic.spark._jvm, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    rows = of_spark(topic.load("shop/a").orderBy("id").collect())
+    assert [(one["id"], one["n"], one["f"]) for one in rows] == [(at, Decimal(cells["n"]), 0.1) for at in range(11)]
+    assert rows == sorted(of_delta(topic.name("shop/a")), key=lambda one: one["id"])
+    topic.replicate(canal(99, "DELETE", "a", {"id": "3", **cells}, types, second=99), merge="spark")
+    assert sorted(one["id"] for one in topic.rows("a")) == [at for at in range(11) if at != 3]
 
 
 def test_tasks_reject_what_sparks_way_rejects(spark):

@@ -155,7 +155,8 @@ def replicate(
         table_properties: Properties of new targets, in addition to towpath's own.
         cluster_by: `{"database.table": [columns]}`: clustering columns of new Delta tables.
         optimize_every: Compact a target's files after this number of batches (OPTIMIZE, or Iceberg's
-            `rewrite_data_files`), since each batch adds small files. None means never.
+            `rewrite_data_files`), since each batch adds small files. delta-rs compacts a small target when it has more
+            than ten files, or more than this number. None means never.
         metrics: Name of the observation with the metrics of reading envelopes, as for `towpath.spark.decode`.
         report: Function that the driver calls at the end of each batch with the `TableStatus` of each changed table:
             the results of the batch, as one row of `status`. A repeated batch is reported again. Dead letters of

@@ -1,10 +1,12 @@
 """What a task of Spark does to a table, however often and wherever it ends. It needs no Spark for that."""
 
+import json
 import random
 import sys
 from dataclasses import replace
 from datetime import datetime, timezone
 from multiprocessing import get_context
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,14 +18,7 @@ from deltalake import DeltaTable
 from lake_topic import canal, row
 from task_attempts import PART, attempts_at_the_same_time, batch, created, inserts, owned, random_batches, stored
 from towpath.lakehouse.merging import owned_table
-from towpath.lakehouse.merging.delta_rs import (
-    SMALL_TABLE,
-    BatchRefusedError,
-    Limits,
-    RefusedError,
-    compact,
-    opened,
-)
+from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
 from towpath.lakehouse.merging.owned_table import apply
 from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.order.order_arrays import ORDER
@@ -37,7 +32,9 @@ def target(tmp_path):
 
 def test_attempts_at_the_same_time_apply_each_change_once(target):
     """As with speculative execution, and with a retry of a task whose first attempt still runs."""
-    assert attempts_at_the_same_time(owned(target), inserts(range(1, 200)), 4) == [(0, 199)] * 3 + [(199, 0)]
+    assert attempts_at_the_same_time(owned(target, optimize_every=1), inserts(range(1, 200)), 4) == [(0, 199)] * 3 + [
+        (199, 0)
+    ]
     assert stored(target) == dict.fromkeys(range(200), "x")
 
 
@@ -62,7 +59,9 @@ def test_tasks_that_are_killed_anywhere(target, kills):
             rows.pop(key, None)
             rows |= {} if kind == "DELETE" else {key: f"v{at}"}
         is_ready = processes.Event()
-        task = processes.Process(target=apply_when_told, args=(owned(target), batch(*messages), is_ready))
+        task = processes.Process(
+            target=apply_when_told, args=(owned(target, optimize_every=1), batch(*messages), is_ready)
+        )
         task.start()
         assert is_ready.wait(300)
         task.join(rng.uniform(0, 0.08))
@@ -75,17 +74,26 @@ def test_tasks_that_are_killed_anywhere(target, kills):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_compacting_changes_no_row(target, seed):
+def test_maintenance_changes_no_row(target, seed):
     rng = random.Random(seed)
     batches, rows = random_batches(rng)
     for messages in batches:
-        apply(owned(target), [batch(*messages)])
-        if rng.random() < 0.7:
-            before, files = stored(target), len(DeltaTable(target).file_uris())
-            assert compact(opened(target, None, None, SMALL_TABLE))
-            assert stored(target) == before
-            assert len(DeltaTable(target).file_uris()) == min(files, 1)
+        every = rng.choice([None, 1, 2, 50])
+        apply(owned(target, optimize_every=every), [batch(*messages)])
+        assert every != 1 or len(DeltaTable(target).file_uris()) <= 1
     assert stored(target) == rows
+
+
+def test_a_table_of_many_batches_has_few_files_and_checkpoints(target):
+    for at in range(35):
+        inserted = canal(2 * at, "INSERT", "a", row(at + 5, "x"), second=2 * at)
+        deleted = canal(2 * at + 1, "DELETE", "a", row(at, "x"), second=2 * at + 1)
+        apply(owned(target, optimize_every=50), [batch(inserted, deleted)])
+        assert len(DeltaTable(target).file_uris()) <= 10
+    assert stored(target) == dict.fromkeys(range(35, 40), "x")
+    for folder in (target, f"{target}__tombstones"):
+        log, version = Path(folder) / "_delta_log", DeltaTable(folder).version()
+        assert version - json.loads((log / "_last_checkpoint").read_text())["version"] < 15
 
 
 def test_limits(tmp_path, monkeypatch):

@@ -26,7 +26,8 @@ from towpath.lakehouse.merging.delta_rs import (
     select,
 )
 from towpath.lakehouse.merging.tasks import TaskMerges
-from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct
+from towpath.lakehouse.order.order_arrays import ORDER, cast_struct
+from towpath.lakehouse.reading.arrow_batches import cast
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

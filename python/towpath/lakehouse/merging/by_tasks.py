@@ -157,6 +157,7 @@ def prepared(
         known.dead_letters is not None,
         storage=in_tasks.storage,
         id=in_tasks.id(spark, target),
+        optimize_every=apply.writer.settings.optimize_every,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from towpath.lakehouse.merging.delta_rs import most_files
 from towpath.lakehouse.merging.jobs import in_parallel
 from towpath.lakehouse.merging.retries import is_being_created, is_lost, with_retries
 from towpath.lakehouse.merging.rows import DELETE, REJECTED, TRUNCATE, UNKNOWN, Applied
@@ -73,7 +74,6 @@ class Applier:
         self.writer = TargetWriter(target, settings, in_tasks)
         self.tombstones = Tombstones(target, in_tasks)
         self._target, self._dead_letters, self._status = target, dead_letters, status
-        self._in_tasks = in_tasks
         self._keys: list[str] = []
         self._origin = Origin(target=target)
         self._stored_bounds = StoredBounds(target, self.tombstones.table.name)
@@ -183,10 +183,11 @@ class Applier:
             rejected = pa.ipc.open_stream(result.rejected_changes).read_all()
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
             self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
-        if (result.files or 0) > 1:
-            optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every, self._in_tasks)
+        every = self.writer.settings.optimize_every
+        if every and (result.files or 0) > most_files(every):  # otherwise a task compacts it
+            optimize_in_turn(spark, self._target, batch_id, every)
         if not is_path(self._target):  # a task compacts the tombstones of a path
-            optimize_in_turn(spark, self.tombstones.table.name, batch_id, self.writer.settings.optimize_every)
+            optimize_in_turn(spark, self.tombstones.table.name, batch_id, every)
 
     def _maintain(self, spark: SparkSession, batch_id: int) -> None:
         """Forget old tombstones, and compact the target."""

@@ -8,11 +8,13 @@ nor other writers can apply a change twice, and none of them loses a commit.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ from towpath.lakehouse.merging.delta_rs import (
     compact,
     is_conflict,
     is_mapped,
+    maintain,
     names_in,
     next_version,
     open_if_exists,
@@ -40,15 +43,18 @@ from towpath.lakehouse.merging.delta_rs import (
 )
 from towpath.lakehouse.merging.fold import ADDED, Fold, key_values
 from towpath.lakehouse.merging.rows import DELETE
-from towpath.lakehouse.order.order_arrays import ORDER, cast, cast_struct, order_values, with_event_times
-from towpath.lakehouse.reading.arrow_batches import groups_of, taken
+from towpath.lakehouse.order.order_arrays import ORDER, cast_struct, order_values, with_event_times
+from towpath.lakehouse.reading.arrow_batches import cast, groups_of, taken
 from towpath.lakehouse.reading.blocks import stream
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.places import KAFKA
+from towpath.printable import printable
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+_log = logging.getLogger("towpath.spark")
 
 RESULT = pa.schema(
     [
@@ -104,6 +110,8 @@ class OwnedTable:
     """Options of delta-rs to open a store."""
     id: str | None = None
     """Id of the target in Delta's metadata, as Spark reads it."""
+    optimize_every: int | None = None
+    """Argument of `replicate`."""
     after: Sequence[Mapping[str, Any]] = ()
     """Order values of the statements about the table. Its rows must be newer."""
 
@@ -215,6 +223,7 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     own = dict(zip(names, map(quoted, names_in(target, table.keys)), strict=True))
     rows = _stored(target, {**own, "known": quoted(table.order)}, keys)
     tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
+    known_since = tombstones.version() if tombstones is not None else 0
     if tombstones is not None:
         _tidy(tombstones, table.forget_before)
         columns = {**{name: name for name in names}, "known": '"order"', "truncated": "truncated"}
@@ -224,12 +233,15 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     is_gone = pc.and_(is_applied, is_delete)
     deletes = pc.sum(is_gone).as_py() or 0
     if deletes:
-        _remember(table, keys.filter(is_gone), orders.filter(is_gone), tombstones)
+        tombstones = _remember(table, keys.filter(is_gone), orders.filter(is_gone), tombstones)
+        _maintain(tombstones, known_since, None)
     is_known = found.column("is_known")
     is_written = pc.and_(is_applied, pc.or_(pc.invert(is_delete), is_known))
     if pc.any(is_written).as_py():
+        since = target.version()
         write = _merge_rows if pc.any(pc.and_(is_written, is_known)).as_py() else _append_rows
         write(target, table, newest.filter(is_written), orders.filter(is_written))
+        _maintain(target, since, table.optimize_every)
     return {
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
         "delete": deletes,
@@ -275,8 +287,15 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
     tombstones.update_incremental()
 
 
-def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> None:
-    """Append tombstones."""
+def _maintain(table: DeltaTable, since: int, optimize_every: int | None) -> None:
+    """Keep a table quick to open. The batch is already written, so an error does not fail it."""
+    found = attempted(partial(maintain, table, since, optimize_every))
+    if isinstance(found, BaseException):
+        _log.info("%s: not compacted: %s", table.table_uri, printable(str(found)))
+
+
+def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> DeltaTable:
+    """Append tombstones. Return their table."""
     from deltalake import DeltaTable, write_deltalake
 
     now = pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), len(keys))
@@ -289,6 +308,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
             table.tombstones, rows.schema, mode="ignore", storage_options=storage, commit_properties=commit
         )
     write_deltalake(known, rows, mode="append", writer_properties=without_wrong_statistics(known))
+    return known
 
 
 def _append_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from towpath._towpath import KeySet, change_outcomes
 from towpath.lakehouse.order.order_arrays import cast_struct
-from towpath.lakehouse.reading.arrow_batches import indices_of
+from towpath.lakehouse.reading.arrow_batches import fields_of, indices_of
 
 _Key = tuple[Any, ...]
 _Pair = tuple[_Key, Any]
@@ -161,7 +161,7 @@ class Bounds:
         does not.
         """
         names = [*OF_GROUP, "offset", "timestamp", "event_time", "commit_ts", "file", "at"]
-        values = pa.table({name: pc.struct_field(orders, name) for name in names})
+        values = pa.table(fields_of(orders)).select(names)
         rows = values.select(OF_GROUP).append_column("row", indices_of(orders))
         groups = rows.group_by(list(OF_GROUP), use_threads=False).aggregate([("row", "list")])
         lists = groups["row_list"].combine_chunks()

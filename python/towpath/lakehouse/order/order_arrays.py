@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.reading.arrow_batches import cast, fields_of
+
 _INSTANT = pa.timestamp("us", "UTC")
 _BIGINT = 2**63
 
@@ -37,11 +39,10 @@ _BINLOG_FILE = re.compile("(?:(.*)[.])?([0-9]+)", re.ASCII)
 
 def order_values(changes: pa.RecordBatch) -> pa.StructArray:
     """Return the order value of each change in a frame of changes."""
-    source = changes.column("source")
-    commit, position, server = (pc.struct_field(source, name) for name in ("commit_ts", "position", "server_id"))
-    log, number = _logs(pc.struct_field(source, "file"))
+    source = fields_of(changes.column("source"))
+    commit, position, server, batch = (source[name] for name in ("commit_ts", "position", "server_id", "message_id"))
+    log, number = _logs(source["file"])
     in_log = pc.and_(pc.and_(pc.is_null(commit), pc.is_valid(position)), pc.is_valid(number))
-    batch = pc.struct_field(source, "message_id")
     has_batch = pc.greater(batch, 0).fill_null(False)
     of_server = pc.binary_join_element_wise(server.cast(pa.string()), log, "/")
     names = pc.if_else(pc.is_valid(server), of_server, log)
@@ -57,24 +58,20 @@ def order_values(changes: pa.RecordBatch) -> pa.StructArray:
         "file": _where(in_log, number),
         "at": _where(in_log, position),
     }
-    return pa.StructArray.from_arrays([values[one.name].cast(one.type) for one in ORDER], fields=list(ORDER))
+    return pa.StructArray.from_arrays([cast(values[one.name], one.type) for one in ORDER], fields=list(ORDER))
 
 
 def with_event_times(orders: pa.StructArray, times: pa.Array) -> pa.StructArray:
     """Return order values with other event times."""
-    arrays = [times.cast(one.type) if one.name == "event_time" else pc.struct_field(orders, one.name) for one in ORDER]
-    return pa.StructArray.from_arrays(arrays, fields=list(ORDER))
-
-
-def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array to a type, unless it has it already."""
-    return array if array.type == kind else array.cast(kind)
+    fields = fields_of(orders) | {"event_time": times}
+    return pa.StructArray.from_arrays([cast(fields[one.name], one.type) for one in ORDER], fields=list(ORDER))
 
 
 def cast_struct(array: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
     """Cast structs to another type, field by field: delta-rs adds view types and column metadata."""
-    fields = [cast(pc.struct_field(array, one.name), one.type) for one in kind]
-    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pc.is_null(array))
+    fields = fields_of(array)
+    arrays = [cast(fields[one.name], one.type) for one in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pc.is_null(array))
 
 
 def comparable(keys: pa.StructArray) -> pa.StructArray:

@@ -37,13 +37,24 @@ def by_name(batch: pa.RecordBatch | pa.Table) -> dict[str, Any]:
 def with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """Replace columns of a batch with columns of the same types."""
     return pa.record_batch(
-        [columns.get(one.name, batch.column(one.name)).cast(one.type) for one in batch.schema], batch.schema
+        [cast(columns.get(one.name, batch.column(one.name)), one.type) for one in batch.schema], batch.schema
     )
+
+
+def fields_of(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """Return the fields of structs by name. One call for all is quicker than a kernel for each."""
+    return dict(zip((one.name for one in structs.type), structs.flatten(), strict=True))
+
+
+def cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast an array to a type, unless it has it already."""
+    return array if array.type == kind else array.cast(kind)
 
 
 def part_of(struct: pa.StructArray, fields: Mapping[str, pa.DataType], nulls: pa.Array | None = None) -> pa.StructArray:
     """Return structs with some of their fields, null where they were null or where `nulls` is true."""
-    arrays = [pc.struct_field(struct, name) for name in fields]
+    of_struct = fields_of(struct)
+    arrays = [of_struct[name] for name in fields]
     mask = pc.is_null(struct) if nulls is None else nulls
     return pa.StructArray.from_arrays(arrays, fields=[pa.field(*field) for field in fields.items()], mask=mask)
 

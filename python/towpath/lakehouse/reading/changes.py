@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, part_of, row_ids, with_index
+from towpath.lakehouse.reading.arrow_batches import INDEX, by_name, cast, part_of, row_ids, with_index
 from towpath.lakehouse.reading.moved_keys import MovedKeys
 from towpath.lakehouse.reading.schemas import table_names
 from towpath.lakehouse.tables.sql import column
@@ -207,7 +207,7 @@ class ChangeDecoder:
             **{name: messages.column(name).take(index) for name in PLACE},
             "label": pa.repeat(pa.scalar(self._label, pa.string()), len(rows["_op"])),
         }
-        return pa.record_batch([columns[name].cast(self.schema.field(name).type) for name in columns], self.schema)
+        return pa.record_batch([cast(columns[name], self.schema.field(name).type) for name in columns], self.schema)
 
     def _incomplete(self, messages: pa.RecordBatch, rows: dict[str, pa.Array], lacks: pa.Array) -> pa.Array:
         """Return whether each update row lacks columns that its message declares, or is without declarations.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
 
-from towpath.lakehouse.merging.delta_rs import SMALL_TABLE, compact
 from towpath.lakehouse.merging.retries import is_being_created, with_retries
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.reading.batch_messages import computed
@@ -390,16 +389,9 @@ def append_new(rows: DataFrame, target: str, same: Sql, counts: Sql) -> None:
         append(spark, target, computed(new, held, in_driver=False))
 
 
-def optimize_in_turn(
-    spark: SparkSession, target: str, batch_id: int, every: int | None, in_tasks: TaskMerges | None = None
-) -> None:
-    """Compact a table in one of `every` batches. Targets take turns, so that no batch has to compact all of them.
-
-    delta-rs compacts a small table in 13 ms, Spark in 0.7 s. `in_tasks` says which tables delta-rs may write.
-    """
+def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int | None) -> None:
+    """Compact a table in one of `every` batches. Targets take turns, so that no batch has to compact all of them."""
     if every and batch_id and (batch_id + crc32(target.encode())) % every == every - 1:
-        if in_tasks and in_tasks.in_driver(spark, target, lambda: compact(in_tasks.open(spark, target, SMALL_TABLE))):
-            return
         format_of(spark, target).compact(spark, target)
 
 
