@@ -208,15 +208,16 @@ impl Reader for BatchReader<'_> {
         self.batch
             .end_chunk(&chunk.events, |table| self.templates.envelope(table), input);
         if first == self.start {
-            let size = |messages: &[Option<&[u8]>]| {
-                messages.iter().flatten().map(|message| message.len()).sum()
-            };
             let rest = input.messages.get(first..).unwrap_or_default();
             let (read, left) = rest.split_at_checked(texts.len()).unwrap_or_default();
-            self.batch.reserve(size(read), size(left));
+            self.batch.reserve(size_of(read), size_of(left));
         }
         Ok(())
     }
+}
+
+fn size_of(messages: &[Option<&[u8]>]) -> usize {
+    messages.iter().flatten().map(|message| message.len()).sum()
 }
 
 impl Decoder {
@@ -256,12 +257,11 @@ impl Decoder {
                 .iter()
                 .find(|(given, _)| given == name)
                 .map(|(_, data_type)| data_type.clone());
-            let unknown = || {
-                format!(
+            let Some(data_type) = given.or_else(|| kafka_type(name)) else {
+                return Err(format!(
                     "keep: the type of {name:?} is unknown before the input is read; give keep a mapping from columns to types"
-                )
+                ));
             };
-            let data_type = given.or_else(|| kafka_type(name)).ok_or_else(unknown)?;
             fields.push(Arc::new(Field::new(name, data_type, true)));
         }
         Ok(Arc::new(Schema::new(fields)))
@@ -543,10 +543,10 @@ impl Decoder {
                 let Some(envelope) = events.envelope_of(row) else {
                     continue;
                 };
-                let block = envelope
-                    .types
-                    .filter(|_| self.selects(envelope))
-                    .map(|block| events.types.block(block));
+                let block = match envelope.types {
+                    Some(block) if self.selects(envelope) => Some(events.types.block(block)),
+                    _ => None,
+                };
                 row.after
                     .as_ref()
                     .or(row.before.as_ref())

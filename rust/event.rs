@@ -59,13 +59,11 @@ named_enum! {
 impl Op {
     /// Returns the operation of a statement whose message does not name it.
     pub(crate) fn of_statement(sql: &str) -> Op {
-        let word = first_word(sql);
-        let is = |other: &str| word.eq_ignore_ascii_case(other);
-        match () {
-            () if is("truncate") => Op::Truncate,
+        match first_word(sql).to_ascii_lowercase().as_str() {
+            "truncate" => Op::Truncate,
             // Debezium's snapshot sends these between the tables' own statements.
-            () if is("use") || is("set") => Op::Query,
-            () => Op::Ddl,
+            "use" | "set" => Op::Query,
+            _ => Op::Ddl,
         }
     }
 
@@ -246,8 +244,6 @@ impl Envelope<'_> {
     /// Returns an owned copy of the fields that other messages of the table share: all but the source and the key. The
     /// key's names belong to the chunk.
     pub fn shared(&self) -> Envelope<'static> {
-        let owned =
-            |text: &Option<Cow<'_, str>>| text.as_deref().map(|text| Cow::Owned(text.to_owned()));
         Envelope {
             database: owned(&self.database),
             schema: owned(&self.schema),
@@ -264,6 +260,10 @@ impl Envelope<'_> {
             ..Envelope::empty(self.quirks)
         }
     }
+}
+
+fn owned(text: &Option<Cow<'_, str>>) -> Option<Cow<'static, str>> {
+    text.as_deref().map(|text| Cow::Owned(text.to_owned()))
 }
 
 /// The cells of one row image, within [`Events::cells`].
@@ -428,6 +428,10 @@ impl Known {
     }
 }
 
+fn roomy(length: usize) -> usize {
+    length + length / 4
+}
+
 impl<'a> Events<'a> {
     pub fn new(known: Known, arena: &'a Bump, needs: Needs, dialect: &'static str) -> Self {
         let Known {
@@ -463,7 +467,6 @@ impl<'a> Events<'a> {
     /// Returns what the next chunk can use. It expects the sizes of this chunk plus a quarter, because a list that
     /// grows is copied.
     pub fn into_known(self) -> Known {
-        let roomy = |length: usize| length + length / 4;
         Known {
             keys: self.keys,
             members: self.members,
@@ -697,9 +700,9 @@ impl<'a> Events<'a> {
     /// Fails like [`Events::envelope`].
     #[inline]
     pub fn last_envelope(&self) -> Result<usize> {
-        self.envelopes
-            .last()
-            .map_or(Ok(()), |envelope| envelope.source.check_times())?;
+        if let Some(envelope) = self.envelopes.last() {
+            envelope.source.check_times()?;
+        }
         Ok(self.envelopes.len() - 1)
     }
 

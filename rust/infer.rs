@@ -56,19 +56,11 @@ pub fn infer_schema(values: &dyn Array, options: Options) -> Result<Schema, Deco
                 .into(),
         );
     }
-    let or_utf8 = |data_type| {
-        if data_type == DataType::Null {
-            DataType::Utf8
-        } else {
-            data_type
-        }
-    };
-    Ok(Schema::new(
-        fields
-            .into_iter()
-            .map(|(name, data_type)| Field::new(name, or_utf8(data_type), true))
-            .collect::<Vec<_>>(),
-    ))
+    let fields = fields.into_iter().map(|(name, data_type)| match data_type {
+        DataType::Null => Field::new(name, DataType::Utf8, true),
+        data_type => Field::new(name, data_type, true),
+    });
+    Ok(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn conflict(name: &str, one: &DataType, other: &DataType) -> String {
@@ -89,8 +81,8 @@ fn common_type(one: &DataType, other: &DataType) -> Option<DataType> {
         DataType::Int32,
         DataType::Int64,
     ];
-    let rank = |data_type| integers.iter().position(|integer| integer == data_type);
-    if let (Some(a), Some(b)) = (rank(one), rank(other)) {
+    let ranks = [one, other].map(|known| integers.iter().position(|integer| integer == known));
+    if let [Some(a), Some(b)] = ranks {
         return integers.get(a.max(b)).cloned();
     }
     if let (Some((whole_a, scale_a)), Some((whole_b, scale_b))) = (digits(one), digits(other)) {

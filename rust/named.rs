@@ -65,12 +65,12 @@ pub(crate) fn nearest<'a>(name: &str, allowed: &[&'a str]) -> Option<&'a str> {
         .take(MAX_COMPARED)
         .collect::<String>()
         .to_lowercase();
-    let likeness = |allowed: &str| strsim::jaro_winkler(&name, &allowed.to_lowercase());
-    let scored = allowed
-        .iter()
-        .map(|allowed| (likeness(allowed), *allowed))
-        .filter(|(score, _)| *score >= LEAST);
+    let scored = allowed.iter().map(|allowed| {
+        let likeness = strsim::jaro_winkler(&name, &allowed.to_lowercase());
+        (likeness, *allowed)
+    });
     scored
+        .filter(|(score, _)| *score >= LEAST)
         .max_by(|one, other| one.0.total_cmp(&other.0))
         .map(|(_, allowed)| allowed)
 }

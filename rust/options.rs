@@ -200,13 +200,12 @@ pub(crate) fn named<T: Copy>(argument: &str, name: &str, names: &[(&str, T)]) ->
 
 impl Options {
     pub(crate) fn zone(&self) -> Result<Zone, String> {
-        let unknown = || {
+        Zone::parse(&self.time_zone).ok_or_else(|| {
             format!(
                 "time_zone: unknown {:?}; expected UTC, an offset such as +08:00, or a name such as Asia/Shanghai",
                 self.time_zone
             )
-        };
-        Zone::parse(&self.time_zone).ok_or_else(unknown)
+        })
     }
 
     pub(crate) fn zero_date(&self) -> Result<ZeroDate, String> {
@@ -280,28 +279,32 @@ impl Filter {
         if database.is_empty() && table.is_empty() {
             return true;
         }
-        let matches = |filter: &Option<Regex>, name| {
-            filter.as_ref().is_none_or(|filter| filter.is_match(name))
-        };
-        matches(&self.database, database) && matches(&self.table, table)
+        matches(self.database.as_ref(), database) && matches(self.table.as_ref(), table)
     }
+}
+
+fn matches(filter: Option<&Regex>, name: &str) -> bool {
+    filter.is_none_or(|filter| filter.is_match(name))
 }
 
 fn anchored(argument: &str, pattern: Option<&str>) -> Result<Option<Regex>, String> {
     let Some(pattern) = pattern else {
         return Ok(None);
     };
-    // A name may contain a newline, which `.` must match like any other character.
-    let compile = |pattern: &str| {
-        RegexBuilder::new(pattern)
-            .dot_matches_new_line(true)
-            .build()
-    };
-    let wrap = |end: &str| compile(&format!(r"\A(?:{pattern}{end})\z"));
     // Compile the expression alone first: an invalid expression must not become valid within the parentheses. In
     // verbose mode, it may end with a comment, which extends to the next line.
-    let regex = compile(pattern).and_then(|_| wrap("").or_else(|_| wrap("\n")));
+    let regex = compile(pattern).and_then(|_| {
+        compile(&format!(r"\A(?:{pattern})\z"))
+            .or_else(|_| compile(&format!("\\A(?:{pattern}\n)\\z")))
+    });
     regex
         .map(Some)
         .map_err(|error| format!("{argument}: {error}"))
+}
+
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+    // A name may contain a newline, which `.` must match like any other character.
+    RegexBuilder::new(pattern)
+        .dot_matches_new_line(true)
+        .build()
 }

@@ -22,7 +22,7 @@ use regex::Regex;
 
 use crate::decoder::DecodeError as CoreError;
 use crate::dialect::DIALECTS;
-use crate::error::{MAX_TEXT, shortened};
+use crate::error::{Error, MAX_TEXT, shortened};
 use crate::named::nearest;
 use crate::options::{Options, TableSchema, WriterSchemaText, named};
 use crate::order::bounds::bounds;
@@ -71,7 +71,10 @@ impl PyDecoder {
         schema: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let arguments = options.map_or_else(|| Ok(PyDict::new(py)), |options| options.copy())?;
+        let arguments = match options {
+            Some(options) => options.copy()?,
+            None => PyDict::new(py),
+        };
         arguments.set_item("dialect", dialect)?;
         let kept = kept_types(&arguments)?;
         let mut options: Options =
@@ -256,14 +259,13 @@ fn table_schema(schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
     if let Ok(ddl) = schema.extract::<String>() {
         return Ok(TableSchema::Ddl(ddl));
     }
-    let arrow = Schema::from_pyarrow_bound(schema);
-    let expected = |_| {
-        PyTypeError::new_err(format!(
+    let Ok(arrow) = Schema::from_pyarrow_bound(schema) else {
+        return Err(PyTypeError::new_err(format!(
             "schema: expected DDL text, a StructType or a pyarrow.Schema, not {}",
             schema.get_type()
-        ))
+        )));
     };
-    Ok(TableSchema::Arrow(arrow.map_err(expected)?.fields))
+    Ok(TableSchema::Arrow(arrow.fields))
 }
 
 /// Imports messages from any object with the Arrow PyCapsule interface.
@@ -292,24 +294,21 @@ fn copied(values: &dyn Array) -> Result<ArrayRef, ArrowError> {
 fn combine_chunks(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let py = values.py();
     let pyarrow = py.import("pyarrow")?;
-    // Arrow refuses to combine chunks only if they are too large.
-    let too_large = |error: PyErr| {
-        if !error.is_instance_of::<PyValueError>(py) {
-            return error;
-        }
-        PyValueError::new_err(
-            "the messages have more than 2 GiB: decode fewer messages at once, or cast the column to large_binary",
-        )
+    let chunked = match pyarrow.call_method1("chunked_array", (values,)) {
+        Ok(chunked) => chunked,
+        Err(_) => pyarrow
+            .call_method1("table", (values,))?
+            .call_method0("to_struct_array")?,
     };
-    if let Ok(chunked) = pyarrow.call_method1("chunked_array", (values,)) {
-        let combined = chunked.call_method0("combine_chunks").map_err(too_large)?;
-        return Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?));
-    }
-    let table = pyarrow.call_method1("table", (values,))?;
-    let combined = table
-        .call_method0("to_struct_array")?
-        .call_method0("combine_chunks")
-        .map_err(too_large)?;
+    let combined = match chunked.call_method0("combine_chunks") {
+        // Arrow refuses to combine chunks only if they are too large.
+        Err(error) if error.is_instance_of::<PyValueError>(py) => {
+            return Err(PyValueError::new_err(
+                "the messages have more than 2 GiB: decode fewer messages at once, or cast the column to large_binary",
+            ));
+        }
+        combined => combined?,
+    };
     Ok(make_array(ArrayData::from_pyarrow_bound(&combined)?))
 }
 
@@ -320,16 +319,19 @@ fn raise(py: Python<'_>, error: CoreError) -> PyErr {
         CoreError::Input(what) => return PyValueError::new_err(what),
     };
     let raised = DecodeError::new_err(error.message.clone());
-    let attributes = || -> PyResult<()> {
-        let value = raised.value(py);
-        value.setattr("message", error.message)?;
-        value.setattr("kind", error.kind.name())?;
-        value.setattr("column", error.column)?;
-        value.setattr("byte", error.byte)?;
-        value.setattr("row", error.row)?;
-        value.setattr("dialect", error.dialect)
-    };
-    attributes().err().unwrap_or(raised)
+    match set_attributes(raised.value(py), error) {
+        Ok(()) => raised,
+        Err(failed) => failed,
+    }
+}
+
+fn set_attributes(raised: &Bound<'_, PyAny>, error: Error) -> PyResult<()> {
+    raised.setattr("message", error.message)?;
+    raised.setattr("kind", error.kind.name())?;
+    raised.setattr("column", error.column)?;
+    raised.setattr("byte", error.byte)?;
+    raised.setattr("row", error.row)?;
+    raised.setattr("dialect", error.dialect)
 }
 
 /// Returns the supported dialects: name, aliases, producer, wire format and description of each.
@@ -357,14 +359,14 @@ fn may_match(pattern: &str, text: &str) -> bool {
 /// Returns the name of a message's dialect, or None.
 #[pyfunction]
 fn detect(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
-    let name = |message: &[u8]| guarded(|| crate::detect(message).map(|dialect| dialect.name));
-    if let Ok(text) = value.cast::<PyString>() {
-        return name(text.to_str()?.as_bytes());
-    }
-    let bytes = value
-        .cast::<PyBytes>()
-        .map_err(|_| PyTypeError::new_err("detect: expected bytes or str"))?;
-    name(bytes.as_bytes())
+    let message = if let Ok(text) = value.cast::<PyString>() {
+        text.to_str()?.as_bytes()
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        bytes.as_bytes()
+    } else {
+        return Err(PyTypeError::new_err("detect: expected bytes or str"));
+    };
+    guarded(|| crate::detect(message).map(|dialect| dialect.name))
 }
 
 /// Returns the table's columns, inferred from the types that messages declare.
@@ -457,13 +459,11 @@ fn is_newer(
     let (one, other) = (structs("one", one)?, structs("other", other)?);
     let newer = guarded(|| {
         let (one, other) = (Orders::new(&one)?, Orders::new(&other)?);
-        let compare = |at| {
-            one.get(at)
-                .is_some_and(|order| order.is_newer(other.get(at).as_ref()))
-        };
-        Ok(BooleanArray::from_iter(
-            (0..one.len().min(other.len())).map(|at| Some(compare(at))),
-        ))
+        let rows = 0..one.len().min(other.len());
+        Ok(BooleanArray::from_iter(rows.map(|at| {
+            let order = one.get(at);
+            Some(order.is_some_and(|order| order.is_newer(other.get(at).as_ref())))
+        })))
     })?;
     newer
         .map(|newer| PyArrowType(newer.into_data()))
@@ -582,13 +582,13 @@ impl PyKeySet {
 
 fn structs(argument: &str, array: PyArrowType<ArrayData>) -> PyResult<StructArray> {
     let array = make_array(array.0);
-    let expected = || {
-        PyTypeError::new_err(format!(
+    match array.as_struct_opt() {
+        Some(structs) => Ok(structs.clone()),
+        None => Err(PyTypeError::new_err(format!(
             "{argument}: expected an array of structs, not of {}",
             array.data_type()
-        ))
-    };
-    array.as_struct_opt().cloned().ok_or_else(expected)
+        ))),
+    }
 }
 
 fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> PyResult<PyArrowType<RecordBatch>> {

@@ -91,9 +91,9 @@ pub(super) fn stored_bytes(value: &Value<'_>, context: &Context, out: &mut Vec<u
         Value::Text(_) | Value::Escaped(_) | Value::Number(_) => value.text()?,
         _ => return Err(conversion_fault(value, ParseError::Type, "binary")),
     };
-    if let Some(form) = context
-        .binary_text()
-        .filter(|_| !matches!(value, Value::Number(_)) && !has_characters(declared))
+    if let Some(form) = context.binary_text()
+        && !matches!(value, Value::Number(_))
+        && !has_characters(declared)
     {
         if context.may_be_bits(&text) {
             let what = format!(
@@ -164,12 +164,14 @@ fn bit_bytes(
     default_is_one: bool,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let width = width.or(default_is_one.then_some(1)).ok_or_else(|| {
-        Fault::new(
-            Kind::Type,
-            "the message does not declare the length of this bit column; request bigint or decimal(20,0)",
-        )
-    })?;
+    let width = match width {
+        Some(width) => width,
+        None if default_is_one => 1,
+        None => {
+            let what = "the message does not declare the length of this bit column; request bigint or decimal(20,0)";
+            return Err(Fault::new(Kind::Type, what));
+        }
+    };
     let target = || format!("bit({width})");
     let number = integer(text).map_err(|error| conversion_fault(value, error, &target()))?;
     let number = u64::try_from(number)

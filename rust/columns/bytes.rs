@@ -262,14 +262,14 @@ impl<O: OffsetSizeTrait> Bytes<O> {
     ) -> Result<ArrayRef, ArrowError> {
         // If all values are these, they need no copy, provided that Arrow checks them quickly.
         let keeps_values = overlay.is_complete() && T::has_quick_check(&self.bytes, self.len());
-        match overlay.base.as_bytes_opt::<T>().filter(|_| !keeps_values) {
+        match overlay.base.as_bytes_opt::<T>() {
             // Arrow's own kernel does not append value by value, but it also visits null rows.
-            Some(_) if overlay.is_dense() => {
+            Some(_) if !keeps_values && overlay.is_dense() => {
                 let nulls = self.nulls.finish(self.len());
                 overlay.interleave(self.array::<T>(nulls)?)
             }
-            Some(base) => std::mem::take(self).merge::<T>(base, overlay),
-            None => {
+            Some(base) if !keeps_values => std::mem::take(self).merge::<T>(base, overlay),
+            _ => {
                 let nulls = overlay.nulls(&self.nulls);
                 self.spread(overlay);
                 self.array::<T>(nulls)
@@ -355,9 +355,10 @@ const SHORT: usize = 48;
 
 /// Returns the array with more nulls.
 fn with_nulls(array: ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
-    nulls.map_or(Ok(array.clone()), |nulls| {
-        nullif(&array, &BooleanArray::new(!nulls.inner(), None))
-    })
+    match nulls {
+        Some(nulls) => nullif(&array, &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(array),
+    }
 }
 
 #[cold]
@@ -382,12 +383,16 @@ mod tests {
         ] {
             let (mut bytes, mut expected) = (Bytes::<i32>::default(), Vec::new());
             for at in 0..40 {
-                let text = Some(texts[at % 4]).filter(|_| at % 7 > 0);
+                let text = if at % 7 > 0 {
+                    Some(texts[at % 4])
+                } else {
+                    None
+                };
                 match text {
                     Some(text) => bytes.push(text.as_bytes()).unwrap(),
                     None => bytes.push_nulls(1),
                 }
-                expected.push(text.filter(|_| at % 3 > 0));
+                expected.push(if at % 3 > 0 { text } else { None });
             }
             let parent = NullBuffer::from_iter((0..40).map(|at| at % 3 > 0));
             let found = bytes.finish::<Utf8Type>(Some(&parent)).unwrap();

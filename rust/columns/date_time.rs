@@ -89,7 +89,10 @@ impl Convert<Date32Type> for Dates {
 
     #[inline(always)]
     fn usual(&self, text: &[u8]) -> Option<i32> {
-        usual_date(&window_of(text)?).filter(|_| text.len() == DATE_LENGTH)
+        if text.len() != DATE_LENGTH {
+            return None;
+        }
+        usual_date(&window_of(text)?)
     }
 
     fn native(&self, value: &Value<'_>) -> Option<i32> {
@@ -196,10 +199,10 @@ impl Timestamps {
         let usual = UsualDateTime::prefix(window)?;
         let needs_no_rules =
             matches!(self.default_zone, Zone::Utc) || usual.is_utc == self.is_instant;
-        let units = units::<T>(usual.seconds, usual.nanos)
-            .ok()
-            .filter(|_| needs_no_rules)?;
-        Some((units, usual.length))
+        if !needs_no_rules {
+            return None;
+        }
+        Some((units::<T>(usual.seconds, usual.nanos).ok()?, usual.length))
     }
 
     /// Returns the zone of an instant's text, if the message names it.
@@ -299,17 +302,13 @@ impl<T: ArrowTimestampType> Convert<T> for Timestamps {
 /// Adds to a fault the clock change that skips or repeats its local time, and the setting that resolves it.
 #[cold]
 fn with_change(fault: Fault, value: &Value<'_>, zone: &Zone, is_named: bool) -> Fault {
-    let of_text = |text: &str| {
-        DateTimeText::parse(text)
-            .ok()
-            .filter(|parsed| parsed.offset.is_none())?
-            .seconds()
-            .ok()
-    };
     let local = match value {
         Value::DateTime(micros) => Some(micros.div_euclid(1_000_000)),
         Value::Date(days) => Some(i64::from(*days) * 86_400),
-        value => value.text().ok().and_then(|text| of_text(&text)),
+        value => match value.text().map(|text| DateTimeText::parse(&text)) {
+            Ok(Ok(parsed)) if parsed.offset.is_none() => parsed.seconds().ok(),
+            _ => None,
+        },
     };
     let cure = if is_named {
         ""

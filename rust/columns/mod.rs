@@ -118,14 +118,12 @@ impl Context {
 
     /// Returns whether the fast path of a column of this type converts values like [`ColumnBuilder::append`].
     pub fn has_fast_path(&self, data_type: &DataType) -> bool {
-        // Maxwell writes JSON texts without their quotes, and decimals with exponents.
-        let is_maxwells = |family| {
-            self.format == ValueFormat::Base64AndJson
-                && matches!(family, TypeFamily::Json | TypeFamily::Decimal)
-        };
         match (data_type, self.declared()) {
             (DataType::Utf8 | DataType::LargeUtf8, Some(declared)) => {
-                !text::needs_conversion(declared) && !is_maxwells(declared.family)
+                // Maxwell writes JSON texts without their quotes, and decimals with exponents.
+                let is_maxwells = self.format == ValueFormat::Base64AndJson
+                    && matches!(declared.family, TypeFamily::Json | TypeFamily::Decimal);
+                !text::needs_conversion(declared) && !is_maxwells
             }
             (DataType::Utf8 | DataType::LargeUtf8, None) => self.labels.is_empty(),
             (DataType::Decimal128(_, 0) | DataType::Decimal256(_, 0), _) => !self.is_enum_or_set(),

@@ -102,7 +102,11 @@ impl Overlay<'_> {
     /// Returns the nulls of all rows. `own` has the nulls of the rows' own values.
     #[allow(clippy::indexing_slicing, reason = "each value has its row")]
     pub fn nulls(&self, own: &Nulls) -> Option<NullBuffer> {
-        let base = self.base.nulls().filter(|_| !self.is_complete());
+        let base = if self.is_complete() {
+            None
+        } else {
+            self.base.nulls()
+        };
         if base.is_none() && own.count() == 0 {
             return self.parent.cloned();
         }

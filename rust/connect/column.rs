@@ -79,14 +79,13 @@ impl Column<'_> {
 
     /// Returns a declared encoding, changed by the connector's settings if the user gives them.
     fn in_modes(&self, encoding: Encoding) -> Encoding {
-        // If decimals are text, only a `bigint unsigned` may be base64.
-        let may_be_base64 =
-            |scale| scale == 0 && self.modes.unsigned == Some(UnsignedMode::Precise);
         match encoding {
             Encoding::DateTime(unit) => Encoding::DateTime(self.fixed_unit().unwrap_or(unit)),
             Encoding::Time(unit) => Encoding::Time(self.fixed_unit().unwrap_or(unit)),
+            // If decimals are text, only a `bigint unsigned` may be base64.
             Encoding::Decimal(scale)
-                if self.decimals_precise() == Some(false) && !may_be_base64(scale) =>
+                if self.decimals_precise() == Some(false)
+                    && (scale != 0 || self.modes.unsigned != Some(UnsignedMode::Precise)) =>
             {
                 Encoding::Plain
             }
@@ -327,14 +326,14 @@ impl Column<'_> {
 
 /// Returns whether both types have values of the same kind.
 fn is_same_kind(a: &DeclaredType, b: &DeclaredType) -> bool {
-    let kind = |declared: &DeclaredType| match declared.family {
+    let [a, b] = [a, b].map(|declared| match declared.family {
         TypeFamily::Timestamp => TypeFamily::Datetime,
         TypeFamily::Binary => TypeFamily::Blob,
         // The connector can write a `bigint unsigned` as a decimal.
         TypeFamily::Bigint => TypeFamily::Decimal,
         family => family,
-    };
-    kind(a) == kind(b)
+    });
+    a == b
 }
 
 fn is_number(value: &Value<'_>) -> bool {
@@ -346,13 +345,12 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
     let Value::Text(text) = value else {
         return Ok(Encoding::Plain);
     };
-    let is_digits = || decimal::<i256>(text, 76, 38).is_ok();
     match precise {
         Some(true) => return Ok(Encoding::Decimal(scale)),
         Some(false) => return Ok(Encoding::Plain),
         None => {}
     }
-    match (is_base64(text), is_digits()) {
+    match (is_base64(text), decimal::<i256>(text, 76, 38).is_ok()) {
         (true, false) => Ok(Encoding::Decimal(scale)),
         (true, true) => Err(ambiguous(
             value,
@@ -366,11 +364,12 @@ fn digits_or_base64(value: &Value<'_>, scale: i32, precise: Option<bool>) -> Res
 /// Refuses base64 of a number that may be a `bit(n)` too. As bits, it is a different number: its bytes are unsigned and
 /// in reverse order.
 fn not_bits(value: &Value<'_>, encoding: Encoding, is_known: bool) -> Result<Encoding> {
-    let is_other = |bytes: Vec<u8>| {
-        bytes.first().is_some_and(|first| *first >= 0x80) || !is_palindrome(&bytes)
-    };
-    if encoding != Encoding::Decimal(0) || is_known || !bits(value).is_some_and(is_other) {
+    if encoding != Encoding::Decimal(0) || is_known {
         return Ok(encoding);
+    }
+    match bits(value) {
+        Some(bytes) if matches!(*bytes, [0x80..=0xFF, ..]) || !is_palindrome(&bytes) => {}
+        _ => return Ok(encoding),
     }
     let setting = "declare the column in column_types, send the schema part, or set decimal_handling_mode for a decimal(20,0)";
     Err(ambiguous(

@@ -141,14 +141,16 @@ pub(crate) fn of_integer(encoding: Encoding, number: i64) -> Option<Value<'stati
 /// Converts an epoch to microseconds. `unit` is its ticks per second.
 fn micros_of(number: i64, unit: i64) -> Option<i64> {
     let micros = if unit <= MICROS {
-        number.checked_mul(MICROS / unit)
+        number.checked_mul(MICROS / unit)?
+    } else if number % 1000 == 0 {
+        number / 1000
     } else {
-        (number % 1000 == 0).then_some(number / 1000)
+        return None;
     };
-    let in_calendar = |micros: &i64| {
-        i32::try_from(micros.div_euclid(86_400 * MICROS)).is_ok_and(|days| DAYS.contains(&days))
-    };
-    micros.filter(in_calendar)
+    match i32::try_from(micros.div_euclid(86_400 * MICROS)) {
+        Ok(days) if DAYS.contains(&days) => Some(micros),
+        _ => None,
+    }
 }
 
 /// Returns whether a TIME is less than 839 hours, MySQL's limit.
@@ -371,10 +373,10 @@ fn fit_bits(bytes: &mut Vec<u8>, width: usize) -> Option<()> {
     let padding = width.div_ceil(8).checked_sub(bytes.len())?;
     bytes.splice(..0, std::iter::repeat_n(0, padding));
     let spare = bytes.len() * 8 - width;
-    bytes
-        .first()
-        .is_none_or(|first| first.leading_zeros() as usize >= spare)
-        .then_some(())
+    match bytes.first() {
+        Some(first) if (first.leading_zeros() as usize) < spare => None,
+        _ => Some(()),
+    }
 }
 
 fn latin1(value: &Value<'_>) -> Result<Vec<u8>> {

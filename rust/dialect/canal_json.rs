@@ -22,7 +22,7 @@ use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::dialect::spec::{Before, Place, Placeholder, TemplateSpec};
 use crate::error::{Fault, Kind, Result};
 use crate::event::{Cells, Envelope, Events, Image, Op, Quirks, Source, ValueFormat};
-use crate::interner::{NameId, Quoting};
+use crate::interner::Quoting;
 use crate::mysql::statement::first_word;
 use crate::mysql::temporal::micros_of_epoch;
 use crate::wire::json::Cursor;
@@ -369,14 +369,14 @@ fn check_columns(
     let (Some(data), Some(old)) = (data, old) else {
         return Ok(());
     };
-    let lacking = events.lacking(data, old);
-    let is_requested = |name: &&NameId| !has_schema || events.keys.column(**name).is_some();
-    match lacking.iter().find(is_requested) {
-        Some(name) => Err(Fault::new(Kind::Envelope, IN_OLD_ONLY)
-            .within(events.keys.name(*name))
-            .within("data")),
-        None => Ok(()),
+    for name in events.lacking(data, old) {
+        if !has_schema || events.keys.column(name).is_some() {
+            return Err(Fault::new(Kind::Envelope, IN_OLD_ONLY)
+                .within(events.keys.name(name))
+                .within("data"));
+        }
     }
+    Ok(())
 }
 
 /// Returns the before and after images of one row. A DELETE's row is in `data`, in `old`, or in both, depending on the
@@ -393,12 +393,11 @@ fn row_images(
         (Some(data), None) if op == Op::Delete => Some(Image::whole(data)),
         (_, None) => None,
     };
-    let missing = || no_image(op).within("data");
     match op {
-        Op::Delete => before
-            .map(|before| (Some(before), None))
-            .ok_or_else(missing),
-        Op::Update => after.map(|after| (before, Some(after))).ok_or_else(missing),
-        _ => after.map(|after| (None, Some(after))).ok_or_else(missing),
+        Op::Delete if before.is_some() => Ok((before, None)),
+        Op::Delete => Err(no_image(op).within("data")),
+        _ if after.is_none() => Err(no_image(op).within("data")),
+        Op::Update => Ok((before, after)),
+        _ => Ok((None, after)),
     }
 }

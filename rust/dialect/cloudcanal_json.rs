@@ -174,8 +174,9 @@ impl<'a> Message<'a> {
             before,
             before_name: "before",
         };
-        let images = |data, before, _: &Events<'_>| row_images(op, data, before);
-        lists.emit(op, self.envelope(reading), events, images)
+        lists.emit(op, self.envelope(reading), events, |data, before, _| {
+            row_images(op, data, before)
+        })
     }
 
     fn is_ddl(&self) -> bool {
@@ -236,14 +237,12 @@ fn row_images(
     data: Option<Cells>,
     before: Option<Cells>,
 ) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || no_image(op).within("data");
     let (data, before) = (data.map(Image::whole), before.map(Image::whole));
     match op {
-        Op::Delete => before
-            .or(data)
-            .map(|before| (Some(before), None))
-            .ok_or_else(missing),
-        Op::Update => data.map(|after| (before, Some(after))).ok_or_else(missing),
-        _ => data.map(|after| (None, Some(after))).ok_or_else(missing),
+        Op::Delete if before.is_some() => Ok((before, None)),
+        _ if data.is_none() => Err(no_image(op).within("data")),
+        Op::Delete => Ok((data, None)),
+        Op::Update => Ok((before, data)),
+        _ => Ok((None, data)),
     }
 }

@@ -17,7 +17,7 @@ use bumpalo::Bump;
 use serde::Deserialize;
 
 use super::canal_json::OTHER_EVENTS;
-use super::json_members::{FilledImage, Names, read_record, text};
+use super::json_members::{FilledImage, Names, filled_text, read_record, text};
 use super::operations::{any_case, no_row, unknown_operation};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -157,18 +157,16 @@ impl<'a> Message<'a> {
     fn emit(self, reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
         let op = self.payload.op().map_err(|fault| fault.within("payload"))?;
         let cells = [self.payload.before(), self.payload.after()];
-        let columns = self
-            .schema
-            .as_ref()
-            .and_then(|schema| schema.columns.as_deref());
-        let types = columns
-            .filter(|_| events.needs.types || events.needs.images)
-            .map(|columns| declare(columns, events));
-        if let Some(types) = types {
-            cells
-                .iter()
-                .flatten()
-                .for_each(|cells| read_dates(cells.clone(), types, events));
+        let mut types = None;
+        if let Some(schema) = &self.schema
+            && let Some(columns) = &schema.columns
+            && (events.needs.types || events.needs.images)
+        {
+            let declared = declare(columns, events);
+            for cells in cells.iter().flatten() {
+                read_dates(cells.clone(), declared, events);
+            }
+            types = Some(declared);
         }
         let (before, after) = images(op, cells)?;
         let envelope = Envelope {
@@ -181,7 +179,6 @@ impl<'a> Message<'a> {
     }
 
     fn envelope(self, reading: &ReadContext<'_, 'a>) -> Envelope<'a> {
-        let named = |name: Option<CowStr<'a>>| text(name).filter(|name| !name.is_empty());
         let (primary_key, table) = self
             .schema
             .map(|schema| (schema.primary_key.0, schema.source))
@@ -189,9 +186,9 @@ impl<'a> Message<'a> {
         let table = table.unwrap_or_default();
         let times = self.payload.timestamp.unwrap_or_default();
         Envelope {
-            database: named(table.database),
-            schema: named(table.schema),
-            table: named(table.table),
+            database: filled_text(table.database),
+            schema: filled_text(table.schema),
+            table: filled_text(table.table),
             primary_key,
             sql: self.payload.ddl.and_then(|ddl| text(ddl.text)),
             connector: text(table.connector),
@@ -245,13 +242,13 @@ impl Payload<'_> {
 /// Returns the images of a change. An update may have only one, if the other one is a separate message.
 fn images(op: Op, [before, after]: [Option<Cells>; 2]) -> Result<(Option<Image>, Option<Image>)> {
     let (before, after) = (before.map(Image::whole), after.map(Image::whole));
-    let missing = |side: &str| no_row(op).within(side).within("payload");
     match (op, before, after) {
-        (Op::Insert, _, None) => Err(missing("after")),
+        (Op::Insert, _, None) | (Op::Update, None, None) => {
+            Err(no_row(op).within("after").within("payload"))
+        }
         (Op::Insert, _, after) => Ok((None, after)),
-        (Op::Delete, None, _) => Err(missing("before")),
+        (Op::Delete, None, _) => Err(no_row(op).within("before").within("payload")),
         (Op::Delete, before, _) => Ok((before, None)),
-        (Op::Update, None, None) => Err(missing("after")),
         (Op::Update, before, after) => Ok((before, after)),
         _ => Ok((None, None)),
     }

@@ -168,11 +168,10 @@ pub(crate) fn words_like(name: &str, word: &str) -> Option<Box<[Box<str>]>> {
     let marks = MARKS.get(name)?;
     let mut others = marks.iter().flat_map(|(mark, _)| mark.words()).peekable();
     others.peek()?;
-    let is_alike = |other: &str| {
+    let alike = others.filter(|other| {
         let mut marks = marks.iter();
-        marks.all(|(mark, _)| mark.has_word(other) == mark.has_word(word))
-    };
-    let alike = others.filter(|other| *other != word && is_alike(other));
+        *other != word && marks.all(|(mark, _)| mark.has_word(other) == mark.has_word(word))
+    });
     let this = std::iter::once(word.into());
     Some(this.chain(alike.map(Into::into)).collect())
 }
@@ -219,8 +218,10 @@ fn first_object(text: &str) -> Option<Cursor<'_>> {
 
 /// Detects by a member that a transformation added to rows. Most messages lack even a byte of such a member.
 fn by_added(text: &str) -> Option<&'static Dialect> {
-    let may_have = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
-    if !may_have("\"__") && !may_have("\\u") {
+    let bytes = text.as_bytes();
+    if memchr::memmem::find(bytes, b"\"__").is_none()
+        && memchr::memmem::find(bytes, b"\\u").is_none()
+    {
         return None;
     }
     names(first_object(text)?).find_map(|name| {
@@ -267,12 +268,12 @@ pub(crate) fn undetected(message: &[u8]) -> Fault {
     if begins_like_json(message) {
         // Invalid UTF-8 or JSON has its own error.
         let text = utf8::text(message, "the message is not UTF-8");
-        let is_json = |text| {
+        let checked = text.and_then(|text| {
             let mut cursor = Cursor::new(text, true);
             cursor.eat(BYTE_ORDER_MARK);
             cursor.skip()
-        };
-        if let Err(fault) = text.and_then(is_json) {
+        });
+        if let Err(fault) = checked {
             return fault;
         }
     }

@@ -13,7 +13,7 @@
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::json_members::{RowImage, nested, read_record, set_place, text};
+use super::json_members::{RowImage, filled_text, nested, read_record, set_place, text};
 use super::operations::{any_case, no_row, unknown_word};
 use super::{Dialect, JSON_OPTIONS, Mark, Marks, Read, ReadContext, Wire};
 use crate::error::{Fault, Kind, Result};
@@ -191,10 +191,9 @@ impl<'a> Message<'a> {
         events: &mut Events<'a>,
     ) -> Result<Envelope<'a>> {
         let metadata = self.metadata;
-        let named = |name: Option<CowStr<'a>>| text(name).filter(|name| !name.is_empty());
         let mut envelope = Envelope {
-            database: named(metadata.database),
-            table: named(metadata.table),
+            database: filled_text(metadata.database),
+            table: filled_text(metadata.table),
             source: Source {
                 operation: text(metadata.operation),
                 event_time: micros(metadata.committed)
@@ -229,12 +228,11 @@ fn micros(time: Option<CowStr<'_>>) -> Result<Option<i64>> {
     let Some(CowStr(text)) = time else {
         return Ok(None);
     };
-    let micros = |parsed: DateTimeText| {
+    let micros = DateTimeText::parse(&text).and_then(|parsed| {
         let seconds = parsed.seconds()? - i64::from(parsed.offset.unwrap_or(0));
         Ok(seconds * 1_000_000 + i64::from(parsed.nanos / 1000))
-    };
-    let parsed = DateTimeText::parse(&text).and_then(micros);
-    parsed
+    });
+    micros
         .map(Some)
         .map_err(|_| Fault::new(Kind::Envelope, format!("{text:?} is not a time")))
 }
@@ -291,13 +289,10 @@ struct ColumnDefinition {
 
 /// Declares the types and the primary key of a control record.
 fn declare(control: &str, envelope: &mut Envelope<'_>, events: &mut Events<'_>) -> Result<()> {
-    let invalid = |error: serde_json::Error| {
-        Fault::new(
-            Kind::Envelope,
-            format!("is not a table definition: {error}"),
-        )
-    };
-    let Control { table } = serde_json::from_str(control).map_err(invalid)?;
+    let Control { table } = serde_json::from_str(control).map_err(|error| {
+        let what = format!("is not a table definition: {error}");
+        Fault::new(Kind::Envelope, what)
+    })?;
     let Some(table) = table else { return Ok(()) };
     if let (true, Some(Columns(columns))) = (events.needs.types, table.columns) {
         events.types.start();

@@ -108,7 +108,10 @@ fn filled_image<'a>(cursor: &mut Cursor<'a>, events: &mut Events<'a>) -> Result<
         .since(start)
         .trim_start_matches('{')
         .trim_end_matches('}');
-    Ok(cells.filter(|_| !members.trim_ascii().is_empty()))
+    if members.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    Ok(cells)
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Repeated<'a> {
@@ -143,6 +146,11 @@ pub(super) fn has_member(object: &Cursor<'_>, is_it: impl FnMut(&str, Option<u8>
 #[inline]
 pub(super) fn text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
     member.map(|text| text.0)
+}
+
+/// Returns a member's text, if it is not empty.
+pub(super) fn filled_text<'a>(member: Option<CowStr<'a>>) -> Option<Cow<'a, str>> {
+    text(member).filter(|text| !text.is_empty())
 }
 
 /// Finds a file and an offset in the text of a place.

@@ -115,15 +115,10 @@ fn file_and_offset(text: &str) -> Option<(&str, Option<i64>)> {
     let (file, offset) = text.split_at_checked(memchr::memrchr(b':', text.as_bytes())?)?;
     let offset = offset.get(1..)?;
     // A number may have a sign, an offset may not.
-    Some((
-        file,
-        Some(
-            offset
-                .parse()
-                .ok()
-                .filter(|_| offset.starts_with(|first: char| first.is_ascii_digit()))?,
-        ),
-    ))
+    if !offset.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    Some((file, Some(offset.parse().ok()?)))
 }
 
 fn row_op(word: &str) -> Option<Op> {

@@ -70,12 +70,13 @@ fn check_members(
     known: KnownMembers,
     envelope: Option<&Envelope<'_>>,
 ) -> Result<()> {
-    let may_hold_rows =
-        |name: &str, first| matches!(first, Some(b'{' | b'[')) && !known().contains(&name);
+    let may_have_rows = has_member(record, |name, first| {
+        matches!(first, Some(b'{' | b'[')) && !known().contains(&name)
+    });
     let word = envelope
         .and_then(|envelope| envelope.source.operation.as_deref())
         .unwrap_or_default();
-    if has_member(record, may_hold_rows) {
+    if may_have_rows {
         Err(unknown_word(word))
     } else {
         Ok(())

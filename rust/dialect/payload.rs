@@ -62,11 +62,6 @@ fn begins_like_message(bytes: &[u8]) -> bool {
     begins_like_json(without_schema_id(bytes)) || ticdc_simple::is_avro(bytes)
 }
 
-/// Detects the dialect of a record whose value is empty.
-fn detect_by_key(key: &[u8]) -> Option<&'static Dialect> {
-    ticdc_open::is_key(key).then_some(&ticdc_open::DIALECT)
-}
-
 /// Returns whether messages of a dialect refer to schemas by their ids.
 fn has_schemas(dialect: &Dialect) -> bool {
     matches!(dialect.name, debezium_avro::NAME | ticdc_rows::NAME)
@@ -100,8 +95,9 @@ impl DialectOptions {
     pub fn schema_ids(&self, message: Option<&[u8]>, key: Option<&[u8]>) -> [Option<u32>; 2] {
         let id = message.and_then(|message| self.schema_id(message));
         // The key of an empty message may be a delete by TiCDC.
-        let is_deleted = message.is_none_or(<[u8]>::is_empty);
-        let key = key.filter(|_| id.is_some() || is_deleted);
+        if id.is_none() && message.is_some_and(|message| !message.is_empty()) {
+            return [None, None];
+        }
         [id, key.and_then(schema_id)]
     }
 
@@ -111,8 +107,12 @@ impl DialectOptions {
             _ => self.expand(message),
         };
         let id = schema_id(payload.bytes())?;
-        let is_own = || super::detect::detect(payload.bytes()).is_some_and(has_schemas);
-        (self.dialect.is_some() || is_own()).then_some(id)
+        if self.dialect.is_none()
+            && !super::detect::detect(payload.bytes()).is_some_and(has_schemas)
+        {
+            return None;
+        }
+        Some(id)
     }
 
     /// Expands a message. Treats a message without bytes like null.
@@ -128,31 +128,37 @@ impl DialectOptions {
     }
 
     fn expand<'a>(&self, message: &'a [u8]) -> Payload<'a> {
+        match self.try_expand(message) {
+            Ok(payload) => payload,
+            Err(fault) => Payload::Invalid(Cell::new(Some(fault))),
+        }
+    }
+
+    fn try_expand<'a>(&self, message: &'a [u8]) -> Result<Payload<'a>> {
         // Only JSON is distinguishable from compressed bytes. The other formats may begin with any byte.
         let is_plain = |bytes: &[u8]| {
             self.dialect
                 .is_some_and(|dialect| dialect.wire != Wire::Json)
                 || begins_like_message(bytes)
         };
-        let stored = |bytes: &[u8]| claim_check::unwrap(bytes).filter(|_| self.may_be_stored());
-        let expanded =
-            expand(message, self.compression, is_plain).and_then(|bytes| match stored(&bytes) {
-                None => Ok(Payload::Bytes(bytes)),
-                Some(stored) => {
-                    let claim_check::Stored { key, value } = stored?;
-                    let value = expand(&value, self.compression, is_plain)?.into_owned();
-                    Ok(Payload::Stored(claim_check::Stored { key, value }))
-                }
-            });
-        expanded.unwrap_or_else(|fault| Payload::Invalid(Cell::new(Some(fault))))
+        let bytes = expand(message, self.compression, is_plain)?;
+        if self.may_be_stored()
+            && let Some(stored) = claim_check::unwrap(&bytes)
+        {
+            let claim_check::Stored { key, value } = stored?;
+            let value = expand(&value, self.compression, is_plain)?.into_owned();
+            return Ok(Payload::Stored(claim_check::Stored { key, value }));
+        }
+        Ok(Payload::Bytes(bytes))
     }
 
     /// Returns whether messages may be files in which TiCDC stored them. A row without an envelope may have the same
     /// members as such a file.
     fn may_be_stored(&self) -> bool {
-        self.dialect.map_or(!self.unwrapped, |dialect| {
-            claim_check::is_stored(dialect.name)
-        })
+        match self.dialect {
+            Some(dialect) => claim_check::is_stored(dialect.name),
+            None => !self.unwrapped,
+        }
     }
 
     /// Returns the JSON of a message that a template may match.
@@ -175,7 +181,7 @@ impl DialectOptions {
         caches: &mut Caches<'a>,
     ) -> Option<&'static Dialect> {
         let result = match payload {
-            Payload::Empty if key.and_then(detect_by_key).is_some() => {
+            Payload::Empty if key.is_some_and(ticdc_open::is_key) => {
                 self.read_bytes(&[], key, events, caches)
             }
             Payload::Tombstone | Payload::Empty => match self.read_key(key, events, caches) {
@@ -190,9 +196,9 @@ impl DialectOptions {
             Payload::Stored(stored) => {
                 self.read_bytes(&stored.value, stored.key.as_deref().or(key), events, caches)
             }
-            Payload::Invalid(fault) => fault
+            Payload::Invalid(fault) => Err(fault
                 .take()
-                .map_or_else(|| Err(Fault::new(Kind::Compression, "is broken")), Err),
+                .unwrap_or_else(|| Fault::new(Kind::Compression, "is broken"))),
         };
         result
             .map_err(|fault| events.fail_message(explained(fault, payload.bytes())))
@@ -227,19 +233,21 @@ impl DialectOptions {
     /// Returns whether a JSON key names the row that a record without a value deletes. The option `unwrapped` must be
     /// set.
     fn is_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
-        let is_json = |dialect: &Dialect| {
-            dialect.name == debezium::DIALECT.name
-                || dialect.name == debezium_avro::NAME && schema_id(key).is_none()
-        };
-        self.unwrapped && self.dialect.map_or_else(|| !is_avro(key, caches), is_json)
+        self.unwrapped
+            && match self.dialect {
+                Some(dialect) if dialect.name == debezium_avro::NAME => schema_id(key).is_none(),
+                Some(dialect) => dialect.name == debezium::DIALECT.name,
+                None => !is_avro(key, caches),
+            }
     }
 
     /// Returns whether an Avro key names the row that a record without a value deletes.
     fn is_avro_key_of_row(&self, key: &[u8], caches: &Caches<'_>) -> bool {
-        let is_detected = || is_avro(key, caches) && !is_tidb(key, caches);
-        let is_named =
-            |dialect: &Dialect| dialect.name == debezium_avro::NAME && schema_id(key).is_some();
-        self.unwrapped && self.dialect.map_or_else(is_detected, is_named)
+        self.unwrapped
+            && match self.dialect {
+                Some(dialect) => dialect.name == debezium_avro::NAME && schema_id(key).is_some(),
+                None => is_avro(key, caches) && !is_tidb(key, caches),
+            }
     }
 
     fn read_bytes<'a>(
@@ -249,15 +257,13 @@ impl DialectOptions {
         events: &mut Events<'a>,
         caches: &mut Caches<'a>,
     ) -> Result<&'static Dialect> {
-        let by_key = || {
-            key.filter(|_| bytes.is_empty())
-                .and_then(detect_by_key)
-                .map(Found::Dialect)
-        };
-        let found = match self.dialect {
+        let mut found = match self.dialect {
             Some(dialect) => Some(Found::Dialect(dialect)),
-            None => self.detect_or_read(bytes, events, caches).or_else(by_key),
+            None => self.detect_or_read(bytes, events, caches),
         };
+        if found.is_none() && bytes.is_empty() && key.is_some_and(ticdc_open::is_key) {
+            found = Some(Found::Dialect(&ticdc_open::DIALECT));
+        }
         let dialect = match found.ok_or_else(|| undetected(bytes))? {
             Found::Dialect(dialect) => self
                 .read_as(dialect, bytes, key, events, caches)
@@ -278,9 +284,10 @@ impl DialectOptions {
     ) -> Option<Found> {
         let json = without_schema_id(bytes);
         if begins_like_json(json) {
-            let row = || self.unwrapped.then_some(&debezium::DIALECT);
-            let found = by_members(json).or_else(|| by_bytes(bytes)).or_else(row);
-            return found.map(Found::Dialect);
+            return match by_members(json).or_else(|| by_bytes(bytes)) {
+                None if self.unwrapped => Some(Found::Dialect(&debezium::DIALECT)),
+                found => found.map(Found::Dialect),
+            };
         }
         for dialect in DIALECTS {
             if let Marks::BytesOrRead(_, try_read) = dialect.marks

@@ -174,11 +174,10 @@ impl<'a> Message<'a> {
             }
         }
         let (types, values, origins) = self.cells(op, events);
-        let image = |cells: Cells| Some(Image::whole(cells));
         let (before, after) = match op {
-            Op::Insert => (None, image(values)),
-            Op::Update => (image(origins), image(values)),
-            Op::Delete => (image(values), None),
+            Op::Insert => (None, Some(Image::whole(values))),
+            Op::Update => (Some(Image::whole(origins)), Some(Image::whole(values))),
+            Op::Delete => (Some(Image::whole(values)), None),
             _ => (None, None),
         };
         let envelope = events.envelope(self.envelope(types, reading))?;
@@ -261,9 +260,8 @@ impl<'a> Column<'a> {
     fn before(&self) -> Value<'a> {
         let RawValue(origin) = self.origin;
         let is_empty = (!origin.is_null()).then(|| origin == Value::Text(""));
-        let declared = || self.declared.as_ref().map(|declared| &*declared.0);
         match OldValue::of(is_empty, self.updated.unwrap_or(false), || {
-            may_be_empty(declared())
+            may_be_empty(self.declared.as_ref().map(|declared| &*declared.0))
         }) {
             OldValue::Unchanged => self.after(),
             OldValue::Origin => origin,

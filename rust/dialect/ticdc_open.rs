@@ -66,13 +66,12 @@ pub(super) fn is_key(key: &[u8]) -> bool {
 
 /// Returns the part with a length in front, and the rest.
 fn split(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
-    let short = |what: &str| Fault::new(Kind::Syntax, format!("ends within {what}"));
-    let (length, rest) = bytes
-        .split_first_chunk::<8>()
-        .ok_or_else(|| short("a length"))?;
+    let Some((length, rest)) = bytes.split_first_chunk::<8>() else {
+        return Err(Fault::new(Kind::Syntax, "ends within a length"));
+    };
     let length = usize::try_from(u64::from_be_bytes(*length)).unwrap_or(usize::MAX);
     rest.split_at_checked(length)
-        .ok_or_else(|| short("a change"))
+        .ok_or_else(|| Fault::new(Kind::Syntax, "ends within a change"))
 }
 
 /// Bits of a column's `f`.
@@ -159,14 +158,11 @@ impl<'a> Context<'a> for Reader<'_, 'a> {
 }
 
 fn read<'a>(value: &'a [u8], reading: &ReadContext<'_, 'a>, events: &mut Events<'a>) -> Result<()> {
-    let missing = || {
-        Fault::new(
-            Kind::Envelope,
-            "is missing; set the argument key to its column",
-        )
-        .within("key")
+    let Some(key) = reading.key else {
+        let what = "is missing; set the argument key to its column";
+        return Err(Fault::new(Kind::Envelope, what).within("key"));
     };
-    let mut heads = heads(reading.key.ok_or_else(missing)?).map_err(|fault| fault.within("key"))?;
+    let mut heads = heads(key).map_err(|fault| fault.within("key"))?;
     let mut rest = value;
     while !heads.is_empty() {
         let (head, following) = split(heads).map_err(|fault| fault.within("key"))?;
@@ -238,7 +234,6 @@ fn emit<'a>(
         ..
     } = reader;
     let sql = member_text(body.sql);
-    let image = |cells: Option<Cells>| cells.map(Image::whole);
     let (op, before, after) = match (head.kind, body.update.0, body.delete.0) {
         (Some(1), Some(update), _) if body.previous.0.is_some() => {
             // With `only-output-updated-columns`, `p` has only the columns that changed.
@@ -246,10 +241,10 @@ fn emit<'a>(
                 .previous
                 .0
                 .map(|previous| Image::merged(update.clone(), previous));
-            (Op::Update, before, image(Some(update)))
+            (Op::Update, before, Some(Image::whole(update)))
         }
-        (Some(1), Some(update), _) => (Op::Insert, None, image(Some(update))),
-        (Some(1), None, Some(delete)) => (Op::Delete, image(Some(delete)), None),
+        (Some(1), Some(update), _) => (Op::Insert, None, Some(Image::whole(update))),
+        (Some(1), None, Some(delete)) => (Op::Delete, Some(Image::whole(delete)), None),
         (Some(1), None, None) => {
             return Err(Fault::new(Kind::Envelope, "a row change without u or d"));
         }
@@ -370,21 +365,19 @@ impl<'a> Column<'a> {
         }
         let bytes = match self.number() {
             249..=252 => {
-                let form = binary
-                    .filter(|_| self.is_binary())
-                    .unwrap_or(BinaryText::Base64);
-                let broken = || {
-                    Fault::new(
-                        Kind::Type,
-                        format!("the text of a blob is not {}", form.describe()),
-                    )
+                let form = match binary {
+                    Some(form) if self.is_binary() => form,
+                    _ => BinaryText::Base64,
                 };
-                form.decode(&written.text()?).ok_or_else(broken)?
+                form.decode(&written.text()?).ok_or_else(|| {
+                    let what = format!("the text of a blob is not {}", form.describe());
+                    Fault::new(Kind::Type, what)
+                })?
             }
-            15 | 253 | 254 if self.is_binary() => {
-                let text = written.text()?;
-                binary.map_or_else(|| Ok(unquoted(&text)), |form| form.read(&text))?
-            }
+            15 | 253 | 254 if self.is_binary() => match binary {
+                Some(form) => form.read(&written.text()?)?,
+                None => unquoted(&written.text()?),
+            },
             _ => return Ok(written),
         };
         if self.is_binary() {
@@ -404,42 +397,38 @@ fn unquoted(text: &str) -> Vec<u8> {
     while let Some(at) = rest.find('\\') {
         let (plain, escape) = rest.split_at(at);
         bytes.extend_from_slice(plain.as_bytes());
-        let code = |digits: usize| u32::from_str_radix(escape.get(2..2 + digits)?, 16).ok();
-        let of_char = |code: Option<u32>| code.and_then(char::from_u32);
-        let mut letter = |byte: u8| {
-            bytes.push(byte);
-            2
+        let letter = escape.as_bytes().get(1).copied();
+        let digits = match letter {
+            Some(b'x') => 2,
+            Some(b'u') => 4,
+            Some(b'U') => 8,
+            _ => 0,
         };
-        let length = match escape.as_bytes().get(1) {
-            Some(b'a') => letter(7),
-            Some(b'b') => letter(8),
-            Some(b'f') => letter(12),
-            Some(b'n') => letter(b'\n'),
-            Some(b'r') => letter(b'\r'),
-            Some(b't') => letter(b'\t'),
-            Some(b'v') => letter(11),
-            Some(quoted @ (b'\\' | b'"')) => letter(*quoted),
-            Some(b'x') if code(2).is_some() => {
-                letter(code(2).unwrap_or_default() as u8);
-                4
+        let code = escape
+            .get(2..2 + digits)
+            .and_then(|code| u32::from_str_radix(code, 16).ok());
+        let (byte, length) = match (letter, code, code.and_then(char::from_u32)) {
+            (Some(b'a'), ..) => (7, 2),
+            (Some(b'b'), ..) => (8, 2),
+            (Some(b'f'), ..) => (12, 2),
+            (Some(b'n'), ..) => (b'\n', 2),
+            (Some(b'r'), ..) => (b'\r', 2),
+            (Some(b't'), ..) => (b'\t', 2),
+            (Some(b'v'), ..) => (11, 2),
+            (Some(quoted @ (b'\\' | b'"')), ..) => (quoted, 2),
+            (Some(b'x'), Some(code), _) => (code as u8, 4),
+            (Some(b'u' | b'U'), _, Some(c)) => {
+                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = escape.get(2 + digits..).unwrap_or_default();
+                continue;
             }
-            Some(b'u') if of_char(code(4)).is_some() => push_char(&mut bytes, of_char(code(4)), 6),
-            Some(b'U') if of_char(code(8)).is_some() => push_char(&mut bytes, of_char(code(8)), 10),
-            _ => {
-                letter(b'\\');
-                1
-            }
+            _ => (b'\\', 1),
         };
+        bytes.push(byte);
         rest = escape.get(length..).unwrap_or_default();
     }
     bytes.extend_from_slice(rest.as_bytes());
     bytes
-}
-
-/// Appends a character. Returns the length of its escape.
-fn push_char(bytes: &mut Vec<u8>, c: Option<char>, length: usize) -> usize {
-    bytes.extend(c.map(|c| c.to_string()).unwrap_or_default().into_bytes());
-    length
 }
 
 #[cfg(test)]

@@ -129,7 +129,10 @@ pub(crate) fn padded_window(text: &[u8]) -> Window {
 pub(crate) fn integer_prefix(window: &Window) -> Option<(i64, usize)> {
     let minus = usize::from(window[0] == b'-');
     let (magnitude, count) = digits(window.get(minus..)?)?;
-    let value = i64::try_from(magnitude).ok().filter(|_| count > 0)?;
+    if count == 0 {
+        return None;
+    }
+    let value = i64::try_from(magnitude).ok()?;
     Some((if minus == 0 { value } else { -value }, minus + count))
 }
 
@@ -269,9 +272,10 @@ fn decimal_at_end(
     scale: u8,
 ) -> Option<i64> {
     let scale = usize::from(scale);
-    let zeros = scale
-        .checked_sub(fraction)
-        .filter(|_| fraction > 0 && whole + scale <= 18)?;
+    if fraction == 0 || whole + scale > 18 {
+        return None;
+    }
+    let zeros = scale.checked_sub(fraction)?;
     let of_fraction = last_bytes(fraction)?;
     let of_whole = last_bytes(whole + fraction)? & !of_fraction;
     let value = sixteen_digits(digits_of(at_end) & of_fraction | digits_of(before_end) & of_whole)
@@ -507,9 +511,10 @@ fn decimal_fallback<T: Unscaled>(text: &str, precision: u8, scale: i8) -> Result
     let (mantissa, power) = split_once(number, |b| matches!(b, b'e' | b'E'));
     let exponent = power.map_or(Ok(0), exponent)?;
     let (whole, fraction) = split_once(mantissa, |b| *b == b'.');
-    let all_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
-    if !all_digits(whole) || fraction.is_some_and(|part| !all_digits(part)) {
-        return Err(ParseError::Type);
+    for part in std::iter::once(whole).chain(fraction) {
+        if part.is_empty() || !part.iter().all(u8::is_ascii_digit) {
+            return Err(ParseError::Type);
+        }
     }
     let digits = || {
         whole
@@ -569,17 +574,16 @@ pub(crate) fn without_exponent(text: &str) -> Option<String> {
     /// Far beyond MySQL's 65 digits, and small enough to bound the allocation.
     const MAX_ZEROS: usize = 400;
     let (number, exponent) = text.split_once(['e', 'E'])?;
-    let (sign, number) = number
-        .strip_prefix('-')
-        .map_or(("", number), |number| ("-", number));
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", number),
+    };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let is_number = !whole.is_empty()
-        && whole
-            .bytes()
-            .chain(fraction.bytes())
-            .all(|digit| digit.is_ascii_digit());
-    let scale =
-        (fraction.len() as i64).checked_sub(exponent.parse::<i64>().ok().filter(|_| is_number)?)?;
+    let mut digits = whole.bytes().chain(fraction.bytes());
+    if whole.is_empty() || !digits.all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let scale = (fraction.len() as i64).checked_sub(exponent.parse().ok()?)?;
     let zeros = usize::try_from(scale.unsigned_abs())
         .ok()
         .filter(|zeros| *zeros <= MAX_ZEROS)?;
@@ -632,11 +636,10 @@ pub(crate) fn float<T: std::str::FromStr + Into<f64> + Copy>(text: &str) -> Resu
     let (_, number) = sign(text.as_bytes());
     let has_digit_ends = number.first().is_some_and(u8::is_ascii_digit)
         && number.last().is_some_and(u8::is_ascii_digit);
-    let value: T = text
-        .parse()
-        .ok()
-        .filter(|_| has_digit_ends)
-        .ok_or(ParseError::Type)?;
+    let value: T = match text.parse() {
+        Ok(value) if has_digit_ends => value,
+        _ => return Err(ParseError::Type),
+    };
     if value.into().is_finite() {
         Ok(value)
     } else {
@@ -792,7 +795,7 @@ mod tests {
             let usual = usual_integer(&around(&text));
             let is_usual = text.trim_start_matches('-').len() < 16;
             let prefix = integer_prefix(&window_of(text.as_bytes()).unwrap());
-            assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
+            assert_eq!(usual, if is_usual { prefix } else { None }, "{text}");
             let whole = prefix
                 .filter(|(_, length)| *length == text.len())
                 .map(|(value, _)| value);
@@ -801,7 +804,7 @@ mod tests {
                     usual_whole_integer(text.as_bytes()),
                     short_integer(text.as_bytes())
                 ),
-                (whole.filter(|_| is_usual), whole),
+                (if is_usual { whole } else { None }, whole),
                 "{text}"
             );
         }
@@ -813,8 +816,9 @@ mod tests {
                 let usual = usual_decimal(&around(&text), 18, scale);
                 let is_usual = whole > 0 && fraction > 0 && whole + fraction < 15;
                 let prefix = decimal_prefix(&window_of(text.as_bytes()).unwrap(), 18, scale as i8);
-                assert_eq!(usual, prefix.filter(|_| is_usual), "{text}");
-                let value = prefix.filter(|_| is_usual).map(|(value, _)| value);
+                let prefix = if is_usual { prefix } else { None };
+                assert_eq!(usual, prefix, "{text}");
+                let value = prefix.map(|(value, _)| value);
                 assert_eq!(
                     usual_whole_decimal(text.as_bytes(), 18, scale),
                     value,

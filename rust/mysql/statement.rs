@@ -7,8 +7,8 @@ pub(crate) fn first_word(sql: &str) -> &str {
     while let Some(behind) = skipped(rest) {
         rest = behind;
     }
-    let is_end = |c: char| !c.is_ascii_alphabetic();
-    rest.split_once(is_end).map_or(rest, |(word, _)| word)
+    let mut words = rest.split(|c: char| !c.is_ascii_alphabetic());
+    words.next().unwrap_or_default()
 }
 
 /// Returns the rest after the white space or the comment at the start of a statement; `None` if it starts with neither.
@@ -28,16 +28,15 @@ fn skipped(sql: &str) -> Option<&str> {
     if let Some(rest) = sql.strip_prefix("*/") {
         return Some(rest);
     }
-    // Without white space after them, the dashes are two minus signs.
-    let is_dashes = |rest: &&str| {
-        rest.bytes()
-            .next()
-            .is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
-    };
-    let line = sql
-        .strip_prefix('#')
-        .or_else(|| sql.strip_prefix("--").filter(is_dashes));
-    line.map(|line| behind(line, "\n"))
+    if let Some(comment) = sql.strip_prefix('#') {
+        return Some(behind(comment, "\n"));
+    }
+    let comment = sql.strip_prefix("--")?;
+    match comment.bytes().next() {
+        // Without white space after them, the dashes are two minus signs.
+        Some(byte) if !byte.is_ascii_whitespace() && !byte.is_ascii_control() => None,
+        _ => Some(behind(comment, "\n")),
+    }
 }
 
 fn behind<'a>(sql: &'a str, end: &str) -> &'a str {

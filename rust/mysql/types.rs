@@ -465,12 +465,11 @@ impl DeclaredTypes {
 
     /// Returns the number of bytes in the names and types of all columns of `block`.
     pub fn entry_bytes(&self, block: usize, keys: &Interner) -> usize {
-        let texts =
-            |(key, id): &(NameId, TypeIndex)| keys.name(*key).len() + self.declared(*id).text.len();
         let entries = self.block(block).entries.iter();
-        entries
-            .map(|entry| texts(entry) + 2 * size_of::<i32>())
-            .sum()
+        let bytes = entries.map(|(key, id)| {
+            keys.name(*key).len() + self.declared(*id).text.len() + 2 * size_of::<i32>()
+        });
+        bytes.sum()
     }
 
     /// Returns the type that `block` declares for a requested column.
@@ -563,16 +562,15 @@ impl DeclaredTypes {
     /// Ends a block and returns its index. `raw` has its bytes if they are contiguous in the message; otherwise it is
     /// empty.
     pub fn finish(&mut self, raw: &[u8], hint: usize) -> usize {
-        let same = |block: &TypeBlock| {
-            block.by_column == self.by_column
+        // Reuse the block if it has the same types in another order, or has no raw bytes to compare.
+        if let Some(&index) = self.latest.get(&hint) {
+            let block = self.block(index);
+            if block.by_column == self.by_column
                 && block.has_lengths == self.has_lengths
                 && block.entries == self.entries
-        };
-        // Reuse the block if it has the same types in another order, or has no raw bytes to compare.
-        if let Some(&block) = self.latest.get(&hint)
-            && same(self.block(block))
-        {
-            return block;
+            {
+                return index;
+            }
         }
         let (entries, by_column) = (self.entries.clone(), self.by_column.clone());
         let declared = by_column.iter().flatten().map(|id| self.declared(*id));

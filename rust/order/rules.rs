@@ -98,8 +98,8 @@ impl<'a> Order<'a> {
     }
 
     fn is_in_partition_of(&self, other: &Order<'_>) -> bool {
-        let same = |found: Option<Ordering>| found.is_some_and(Ordering::is_eq);
-        same(both(self.topic, other.topic)) && same(both(self.partition, other.partition))
+        both(self.topic, other.topic).is_some_and(Ordering::is_eq)
+            && both(self.partition, other.partition).is_some_and(Ordering::is_eq)
     }
 
     /// Returns whether this change is after another one in the log. `None` if both have the same place, or one has no

@@ -265,15 +265,13 @@ impl<'p> Batch<'p> {
     /// Returns the bytes of some rows of events. Consecutive rows usually share an envelope.
     #[allow(clippy::indexing_slicing, reason = "a run has a row")]
     fn bytes_of(&self, rows: &[OutputRow], events: &Events<'_>, input: &Input<'_>) -> usize {
-        let of_row = |row| {
-            self.plan.budget.of_row(
-                &self.plan.fields,
-                &envelope_row(row, events, &|_| None, input),
-                events,
-            )
-        };
         let runs = rows.chunk_by(|one, other| one.envelope == other.envelope);
-        runs.map(|run| of_row(&run[0]) * run.len()).sum()
+        let bytes = runs.map(|run| {
+            let row = envelope_row(&run[0], events, &|_| None, input);
+            let budget = &self.plan.budget;
+            budget.of_row(&self.plan.fields, &row, events) * run.len()
+        });
+        bytes.sum()
     }
 
     /// Replaces the rows of each message that exceeds the budget by one error row.
@@ -433,11 +431,11 @@ impl<'p> Batch<'p> {
                     )));
                 }
             }
-            let missing_column = self
-                .missing
-                .get(start)
-                .copied()
-                .filter(|_| self.plan.missing_is_error);
+            let missing_column = if self.plan.missing_is_error {
+                self.missing.get(start).copied()
+            } else {
+                None
+            };
             let missing = self.end_missing(start);
             self.image_rows += u64::from(images.iter().any(Option::is_some));
             let row = &mut self.rows[first + at];
@@ -498,12 +496,12 @@ impl<'p> Batch<'p> {
             before.load(old, events);
             after.load(new, events);
             let start = self.changed.len();
-            let differs = |key: &NameId| !before.value(*key).same(&after.value(*key));
             let only_before = before
                 .order()
                 .filter(|key| matches!(after.value(*key), Value::Missing));
+            let keys = after.order().chain(only_before);
             self.changed
-                .extend(after.order().chain(only_before).filter(differs));
+                .extend(keys.filter(|key| !before.value(*key).same(&after.value(*key))));
             out.changed = Some(start..self.changed.len());
         }
     }

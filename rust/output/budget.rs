@@ -106,10 +106,10 @@ impl Budget {
         row: &EnvelopeRow<'_, '_>,
         events: &Events<'_>,
     ) -> usize {
-        let types = row.envelope.and_then(|envelope| envelope.types);
-        let labels = types
-            .filter(|_| events.needs.images)
-            .map_or(0, |block| events.types.label_bytes(block));
+        let labels = match row.envelope.and_then(|envelope| envelope.types) {
+            Some(block) if events.needs.images => events.types.label_bytes(block),
+            _ => 0,
+        };
         let envelope: usize = fields
             .iter()
             .map(|field| text_bytes(field.content(), row, events))
@@ -169,10 +169,7 @@ fn name_bytes(name: &str) -> usize {
 
 /// Returns the bytes of a row in the kept columns.
 pub(crate) fn kept_bytes(kept: &[ArrayRef], row: usize) -> usize {
-    let of_column = |array: &ArrayRef| {
-        let row = (row < array.len()).then(|| array.slice(row, 1).to_data());
-        row.and_then(|row| row.get_slice_memory_size().ok())
-            .unwrap_or(0)
-    };
-    kept.iter().map(of_column).sum()
+    let arrays = kept.iter().filter(|array| row < array.len());
+    let sizes = arrays.map(|array| array.slice(row, 1).to_data().get_slice_memory_size());
+    sizes.flatten().sum()
 }

@@ -42,6 +42,16 @@ pub(crate) struct Rows<'e, 'a> {
     types: &'e [usize],
 }
 
+fn have_same_envelope(one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>) -> bool {
+    match (one.envelope, other.envelope) {
+        (Some(first), Some(second)) => {
+            std::ptr::eq(first, second) && one.row.types.is_empty() && other.row.types.is_empty()
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}
+
 impl<'e, 'a> Rows<'e, 'a> {
     pub fn new(
         rows: Vec<EnvelopeRow<'e, 'a>>,
@@ -52,21 +62,9 @@ impl<'e, 'a> Rows<'e, 'a> {
     ) -> Self {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let mut last = None;
-        let is_same = |one: &EnvelopeRow<'_, '_>, other: &EnvelopeRow<'_, '_>| match (
-            one.envelope,
-            other.envelope,
-        ) {
-            (Some(first), Some(second)) => {
-                std::ptr::eq(first, second)
-                    && one.row.types.is_empty()
-                    && other.row.types.is_empty()
-            }
-            (None, None) => true,
-            _ => false,
-        };
         for (at, row) in rows.iter().enumerate() {
             match (runs.last_mut(), last.replace(row)) {
-                (Some((_, count)), Some(last)) if is_same(last, row) => *count += 1,
+                (Some((_, count)), Some(last)) if have_same_envelope(last, row) => *count += 1,
                 _ => runs.push((at, 1)),
             }
         }
@@ -195,10 +193,10 @@ impl EnvelopeColumn {
 
     /// Returns the bytes of the appended values.
     pub fn bytes(&self) -> usize {
-        self.nulls.map_or_else(
-            || self.builder.bytes(),
-            |nulls| nulls * fixed_bytes(&self.data_type),
-        )
+        match self.nulls {
+            Some(nulls) => nulls * fixed_bytes(&self.data_type),
+            None => self.builder.bytes(),
+        }
     }
 
     /// Finishes the array and resets the builder.
@@ -311,12 +309,10 @@ impl Builder {
                 });
             }
             Builder::Index(numbers) => {
-                let index = |row: &EnvelopeRow<'_, '_>| {
-                    (row.row.op != Op::Error).then_some(row.row.index as i32)
-                };
-                rows.rows
-                    .iter()
-                    .for_each(|row| numbers.push_repeated(index(row), 1));
+                for row in &rows.rows {
+                    let index = (row.row.op != Op::Error).then_some(row.row.index as i32);
+                    numbers.push_repeated(index, 1);
+                }
             }
             Builder::Flag(getter, flags) => {
                 rows.each(*getter, |flag, count| flags.push_repeated(flag, count))
@@ -340,7 +336,7 @@ impl Builder {
                 for row in &rows.rows {
                     let missing = &rows.missing[row.row.missing.clone()];
                     let names = missing.iter().map(|at| rows.columns[*at].name().as_str());
-                    lists.push(Some(names).filter(|_| !missing.is_empty()));
+                    lists.push((!missing.is_empty()).then_some(names));
                 }
             }
             Builder::DeclaredTypes(types) => types.extend(rows),

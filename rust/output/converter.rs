@@ -1,6 +1,6 @@
 //! Conversion of the values of a table's columns. It is decided once per column and declaration of rows.
 
-use arrow_schema::{DataType, FieldRef, Fields};
+use arrow_schema::{DataType, Fields};
 use bumpalo::Bump;
 use hashbrown::HashMap;
 
@@ -28,17 +28,16 @@ impl ColumnOptions {
             options.zero_date()?,
             options.binary_text()?,
         );
-        let folded = |name: &str| folded(name, options.case_sensitive);
-        let of_column = |field: &FieldRef| {
-            let column = folded(field.name());
+        let values = fields.iter().map(|field| {
+            let column = folded(field.name(), options.case_sensitive);
             let labels = options
                 .labels
                 .iter()
-                .find(|(name, _)| folded(name) == column);
+                .find(|(name, _)| folded(name, options.case_sensitive) == column);
             let declared = options
                 .column_types
                 .iter()
-                .find(|(name, _)| folded(name) == column);
+                .find(|(name, _)| folded(name, options.case_sensitive) == column);
             ValueOptions {
                 zone: zone.clone(),
                 zero_date,
@@ -49,9 +48,9 @@ impl ColumnOptions {
                 declared: declared.map(|(_, text)| DeclaredType::parse(text).into()),
                 binary,
             }
-        };
+        });
         Ok(ColumnOptions {
-            values: fields.iter().map(of_column).collect(),
+            values: values.collect(),
             fields,
             modes: Modes::new(options)?,
         })
@@ -237,10 +236,11 @@ impl KnownConverters {
         if self.0.len() >= Self::MAX && !self.0.contains_key(&key) {
             self.0.clear();
         }
-        let converter = |column| columns.converter(column, envelope, types);
-        self.0
-            .entry(key)
-            .or_insert_with(|| (0..columns.fields.len()).map(converter).collect())
+        self.0.entry(key).or_insert_with(|| {
+            (0..columns.fields.len())
+                .map(|column| columns.converter(column, envelope, types))
+                .collect()
+        })
     }
 }
 

@@ -289,36 +289,29 @@ impl EnvelopeRow<'_, '_> {
 impl EnvelopeField {
     /// Returns the columns that a layout allows.
     pub fn allowed(layout: Layout) -> Vec<EnvelopeField> {
-        let is_allowed = |spec: &&ColumnSpec| match spec.availability {
+        let allowed = COLUMNS.iter().filter(|spec| match spec.availability {
             Availability::Always | Availability::OnRequest => true,
             Availability::ChangeOnly => layout == Layout::Change,
             Availability::UpsertOnly => layout == Layout::Upsert,
-        };
-        let mut fields: Vec<EnvelopeField> = COLUMNS
-            .iter()
-            .filter(is_allowed)
-            .map(|spec| spec.field)
-            .collect();
+        });
+        let mut fields: Vec<EnvelopeField> = allowed.map(|spec| spec.field).collect();
         if layout != Layout::Change {
             // In these layouts it is not part of a change, and follows the row's number.
-            let place = |field: &EnvelopeField| match field {
+            fields.sort_by_key(|field| match field {
                 EnvelopeField::MissingColumns => (EnvelopeField::Row as u8, true),
                 field => (*field as u8, false),
-            };
-            fields.sort_by_key(place);
+            });
         }
         fields
     }
 
     /// Returns the default columns of a layout.
     pub fn of_layout(layout: Layout) -> Vec<EnvelopeField> {
-        let is_default = |field: &EnvelopeField| {
-            layout == Layout::Change || field.spec().availability != Availability::OnRequest
-        };
-        Self::allowed(layout)
-            .into_iter()
-            .filter(is_default)
-            .collect()
+        let mut fields = Self::allowed(layout);
+        if layout != Layout::Change {
+            fields.retain(|field| field.spec().availability != Availability::OnRequest);
+        }
+        fields
     }
 
     #[allow(

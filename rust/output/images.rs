@@ -94,10 +94,11 @@ impl Images {
     /// Returns the approximate number of rows to copy from the base.
     pub fn copied_rows(&self) -> usize {
         let Images::Table(table) = self else { return 0 };
-        let full = table.own_rows.as_ref().map(|own_rows| own_rows.full.len());
-        full.map_or(0, |full| {
-            table.rows.saturating_sub(table.nulls.count() + full)
-        })
+        let Some(own_rows) = &table.own_rows else {
+            return 0;
+        };
+        let own = table.nulls.count() + own_rows.full.len();
+        table.rows.saturating_sub(own)
     }
 
     /// Returns the number of values of each of the table's columns that were zero dates and became null.
@@ -158,15 +159,16 @@ impl OwnRows {
 
     /// Truncates to the rows before `end`. Returns the remaining number of values of each column.
     fn truncate(&mut self, end: usize) -> impl Iterator<Item = usize> {
-        let truncate = move |rows: &mut Vec<u32>| {
-            rows.truncate(rows.partition_point(|row| (*row as usize) < end));
-            rows.len()
-        };
-        let full = truncate(&mut self.full);
+        let full = truncate_rows(&mut self.full, end);
         self.changed
             .iter_mut()
-            .map(move |changed| full + truncate(changed))
+            .map(move |changed| full + truncate_rows(changed, end))
     }
+}
+
+fn truncate_rows(rows: &mut Vec<u32>, end: usize) -> usize {
+    rows.truncate(rows.partition_point(|row| (*row as usize) < end));
+    rows.len()
 }
 
 impl Table {
@@ -280,12 +282,12 @@ impl Table {
 
     /// Counts the zero dates of each column that became null.
     fn zero_dates(&self, base: Option<&Table>) -> Vec<u64> {
-        let copied = |column| base.map_or(0, |base| self.copied_zero_dates(column, base));
-        self.columns
-            .iter()
-            .enumerate()
-            .map(|(at, column)| column.zero_dates(0..self.rows) as u64 + copied(at))
-            .collect()
+        let columns = self.columns.iter().enumerate();
+        let zero_dates = columns.map(|(at, column)| {
+            let copied = base.map_or(0, |base| self.copied_zero_dates(at, base));
+            column.zero_dates(0..self.rows) as u64 + copied
+        });
+        zero_dates.collect()
     }
 
     #[allow(
@@ -298,11 +300,10 @@ impl Table {
             return 0;
         };
         let own_rows = own_rows.of_column(column);
-        let is_copied = |row: &usize| {
-            !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err()
-        };
         (0..self.rows)
-            .filter(is_copied)
+            .filter(|row| {
+                !self.nulls.contains(*row) && own_rows.binary_search(&(*row as u32)).is_err()
+            })
             .map(|row| base.zero_dates(row..row + 1) as u64)
             .sum()
     }
@@ -348,17 +349,16 @@ impl Table {
             (Some(own_rows), Some(base)) => {
                 let valid_rows = valid_rows(rows, nulls.as_ref());
                 let parts = self.columns.iter_mut().zip(base.columns()).enumerate();
-                let finish =
-                    |(at, (column, base)): (usize, (&mut Box<dyn ColumnBuilder>, &ArrayRef))| {
-                        let own_rows = &own_rows.of_column(at);
-                        column.finish_over(&Overlay {
-                            base,
-                            own_rows,
-                            valid_rows: &valid_rows,
-                            parent: nulls.as_ref(),
-                        })
-                    };
-                parts.map(finish).collect()
+                let columns = parts.map(|(at, (column, base))| {
+                    let own_rows = &own_rows.of_column(at);
+                    column.finish_over(&Overlay {
+                        base,
+                        own_rows,
+                        valid_rows: &valid_rows,
+                        parent: nulls.as_ref(),
+                    })
+                });
+                columns.collect()
             }
             _ => self
                 .columns
@@ -376,10 +376,10 @@ impl Table {
 }
 
 fn valid_rows(rows: usize, nulls: Option<&NullBuffer>) -> Vec<u32> {
-    let all = || (0..rows as u32).collect();
-    nulls.map_or_else(all, |nulls| {
-        nulls.valid_indices().map(|row| row as u32).collect()
-    })
+    match nulls {
+        Some(nulls) => nulls.valid_indices().map(|row| row as u32).collect(),
+        None => (0..rows as u32).collect(),
+    }
 }
 
 /// Columns, the rows with a value for each column, and the next row.
@@ -397,9 +397,10 @@ fn append_any<'a>(
     arena: &'a Bump,
     faults: &mut RowFaults,
 ) {
-    let (value, unread) = converter
-        .decode(*value, arena)
-        .map_or_else(|fault| (Value::Null, Some(fault)), |value| (value, None));
+    let (value, unread) = match converter.decode(*value, arena) {
+        Ok(value) => (value, None),
+        Err(fault) => (Value::Null, Some(fault)),
+    };
     let refused = converter.append(&value, column).err();
     for (first, fault) in faults.iter_mut().zip([unread, refused]) {
         if let Some(fault) = fault {
@@ -557,9 +558,9 @@ impl<'a> ImageByName<'a> {
 
     /// Returns the value, or `Missing` if the image does not carry the name.
     pub fn value(&self, key: NameId) -> Value<'a> {
-        self.values
-            .get(key.index())
-            .filter(|(image, _)| *image == self.image)
-            .map_or(Value::Missing, |(_, value)| *value)
+        match self.values.get(key.index()) {
+            Some((image, value)) if *image == self.image => *value,
+            _ => Value::Missing,
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
-use crate::columns::ValueOptions;
 use crate::event::Needs;
 use crate::mysql::types::TypeFamily;
 use crate::options::{Filter, Layout, Mode, Options, TableSchema, named};
@@ -87,53 +86,54 @@ impl Plan {
 
     fn needs(&self) -> Needs {
         use EnvelopeField as F;
-        let any = |fields: &[F]| self.fields.iter().any(|field| fields.contains(field));
+        let has_images = self.has_field(F::Before) || self.has_field(F::After);
         let images = self.layout != Layout::Change
             || self.missing_is_error
-            || any(&[F::Before, F::After, F::MissingColumns]);
-        let maps = self.table.is_none() && any(&[F::Before, F::After]);
+            || has_images
+            || self.has_field(F::MissingColumns);
+        let maps = self.table.is_none() && has_images;
         let typed = self
             .table
             .iter()
             .flatten()
             .any(|field| depends_on_declared(field.data_type()));
         Needs {
-            every_cell: maps || any(&[F::Changed]) || self.layout == Layout::Upsert,
+            every_cell: maps || self.has_field(F::Changed) || self.layout == Layout::Upsert,
             images,
-            types: any(&[F::ColumnTypes]) || images && typed,
-            jdbc_types: any(&[F::JdbcTypes]),
+            types: self.has_field(F::ColumnTypes) || images && typed,
+            jdbc_types: self.has_field(F::JdbcTypes),
             encodings: images && self.table.is_some(),
-            source: any(&[F::Source]),
+            source: self.has_field(F::Source),
         }
     }
 
     /// Returns the type of an image column.
     pub fn image_type(&self) -> DataType {
-        self.table.as_ref().map_or_else(
-            || map_type(DataType::Utf8),
-            |table| DataType::Struct(table.clone()),
-        )
+        match &self.table {
+            Some(table) => DataType::Struct(table.clone()),
+            None => map_type(DataType::Utf8),
+        }
     }
 
     /// Creates the builders of the images, indexed by [`OUT_BEFORE`] and the following constants. Rows before may be
     /// changes of rows after.
     pub fn images(&self) -> Result<[Images; 3], String> {
         let has_both = self.layout != Layout::Change;
-        let image = |is_requested: bool, are_changes| match &self.table {
-            _ if !is_requested => Ok(Images::None),
-            Some(table) => Ok(Images::Table(Table::new(
-                table,
-                &self.columns.values,
-                are_changes,
-            )?)),
-            None => Ok::<_, String>(Images::Map(Map::default())),
-        };
+        let has_before = has_both || self.has_field(EnvelopeField::Before);
         let has_after = has_both || self.has_field(EnvelopeField::After) || self.has_hidden_base();
         Ok([
-            image(has_both || self.has_field(EnvelopeField::Before), true)?,
-            image(has_after, false)?,
+            self.image(has_before, true)?,
+            self.image(has_after, false)?,
             Images::None,
         ])
+    }
+
+    fn image(&self, is_requested: bool, are_changes: bool) -> Result<Images, String> {
+        Ok(match &self.table {
+            _ if !is_requested => Images::None,
+            Some(table) => Images::Table(Table::new(table, &self.columns.values, are_changes)?),
+            None => Images::Map(Map::default()),
+        })
     }
 
     /// Returns the name of the image at an index of [`Plan::images`].
@@ -157,20 +157,17 @@ impl Plan {
 
     /// Returns for each column whether its values may be JSON objects, by the requested type or the user's declaration.
     pub fn has_objects(&self) -> Vec<bool> {
-        let is_json = |options: &ValueOptions| {
-            options
-                .declared
-                .as_ref()
-                .is_some_and(|declared| declared.family == TypeFamily::Json)
-        };
         let columns = self
             .table
             .iter()
             .flat_map(|table| table.iter())
             .zip(&self.columns.values);
-        columns
-            .map(|(field, options)| field.data_type().is_nested() || is_json(options))
-            .collect()
+        let has_objects = columns.map(|(field, options)| {
+            let declared = options.declared.as_ref();
+            field.data_type().is_nested()
+                || declared.is_some_and(|declared| declared.family == TypeFamily::Json)
+        });
+        has_objects.collect()
     }
 
     /// Returns the name of a column of the table.
@@ -223,12 +220,7 @@ fn table_fields(options: &Options) -> Result<Option<Fields>, String> {
             field.name()
         ));
     }
-    Ok(Some(
-        fields
-            .iter()
-            .map(|field| Arc::new(nullable(field)))
-            .collect(),
-    ))
+    Ok(Some(fields.iter().map(nullable).collect()))
 }
 
 fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
@@ -257,33 +249,33 @@ fn envelope_fields(options: &Options) -> Result<Vec<EnvelopeField>, String> {
 
 /// Returns the number of row images in an output row.
 fn images_per_row(layout: Layout, fields: &[EnvelopeField]) -> usize {
-    let is_image =
-        |field: &&EnvelopeField| matches!(field, EnvelopeField::Before | EnvelopeField::After);
-    if layout == Layout::Change {
-        fields.iter().filter(is_image).count()
-    } else {
-        1
+    if layout != Layout::Change {
+        return 1;
     }
+    let images = fields
+        .iter()
+        .filter(|field| matches!(field, EnvelopeField::Before | EnvelopeField::After));
+    images.count()
 }
 
 /// Returns whether a field's type is nested at most `levels` deep.
 fn is_shallow(field: &Field, levels: usize) -> bool {
-    let inner = |field: &FieldRef| levels > 0 && is_shallow(field, levels - 1);
     match field.data_type() {
-        DataType::List(item) => inner(item),
+        DataType::List(item) => levels > 0 && is_shallow(item, levels - 1),
         // The entries struct of a map does not count as a level.
         DataType::Map(entries, _) => is_shallow(entries, levels),
-        DataType::Struct(fields) => fields.iter().all(inner),
+        DataType::Struct(fields) => fields
+            .iter()
+            .all(|field| levels > 0 && is_shallow(field, levels - 1)),
         _ => true,
     }
 }
 
 /// Returns the field with all nested fields nullable, except a map's entries and keys.
-fn nullable(field: &Field) -> Field {
-    let inner = |field: &FieldRef| Arc::new(nullable(field));
+fn nullable(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::List(item) => DataType::List(nullable(item)),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(nullable).collect()),
         DataType::Map(entries, sorted) => {
             let data_type = match entries.data_type() {
                 DataType::Struct(fields) => DataType::Struct(
@@ -291,7 +283,7 @@ fn nullable(field: &Field) -> Field {
                         .iter()
                         .take(1)
                         .cloned()
-                        .chain(fields.iter().skip(1).map(inner))
+                        .chain(fields.iter().skip(1).map(nullable))
                         .collect(),
                 ),
                 other => other.clone(),
@@ -303,5 +295,5 @@ fn nullable(field: &Field) -> Field {
         }
         other => other.clone(),
     };
-    Field::new(field.name(), data_type, true)
+    Arc::new(Field::new(field.name(), data_type, true))
 }

@@ -35,17 +35,17 @@ fn other_form(text: &str) -> Option<&'static str> {
     let is_statement = text
         .get(..6)
         .is_some_and(|word| word.eq_ignore_ascii_case("create"));
-    let is_file = || {
-        !text.contains([' ', '\n'])
-            && (text.contains('/')
-                || text
-                    .rsplit_once('.')
-                    .is_some_and(|(name, _)| !name.is_empty()))
-    };
+    let is_file = !text.contains([' ', '\n'])
+        && (text.contains('/')
+            || text
+                .rsplit_once('.')
+                .is_some_and(|(name, _)| !name.is_empty()));
     if is_statement {
         Some(STATEMENT)
+    } else if is_file {
+        Some(FILE)
     } else {
-        is_file().then_some(FILE)
+        None
     }
 }
 
@@ -182,15 +182,14 @@ impl<'t> Parser<'t> {
         while self.rest().starts_with(quote) {
             self.at += 1;
             let mut is_escaped = false;
-            let is_end = |c: char| {
+            let end = self.rest().find(|c| {
                 let is_end = c == quote && !is_escaped;
                 is_escaped = c == '\\' && !is_escaped;
                 is_end
+            });
+            let Some(end) = end else {
+                return Err(self.error("expected the end of the quoted string"));
             };
-            let end = self
-                .rest()
-                .find(is_end)
-                .ok_or_else(|| self.error("expected the end of the quoted string"))?;
             self.at += end + 1;
         }
         Ok(())
@@ -201,9 +200,10 @@ impl<'t> Parser<'t> {
         let start = self.at;
         let data_type = self.spark_type()?;
         // Spark's types have only these parentheses, and no attributes.
-        if let Some(data_type) = data_type.filter(|_| {
-            self.peek() != Some('(') && !MODIFIERS.iter().any(|word| self.eat_keyword(word))
-        }) {
+        if let Some(data_type) = data_type
+            && self.peek() != Some('(')
+            && !MODIFIERS.iter().any(|word| self.eat_keyword(word))
+        {
             return Ok(data_type);
         }
         self.at = start;

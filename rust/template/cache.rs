@@ -106,13 +106,14 @@ impl Templates {
         if self.templates.is_empty() {
             return None;
         }
-        let known = || {
-            self.prefixes
-                .iter()
-                .find(|(known, _)| prefix(message.text) == Some(*known))
-                .map(|(_, dialect)| *dialect)
+        let dialect = match dialect {
+            Some(dialect) => dialect,
+            None => {
+                let prefix = prefix(message.text)?;
+                self.prefixes.iter().find(|(known, _)| *known == prefix)?.1
+            }
         };
-        let slot = self.slot(message.text, dialect.or_else(known)?);
+        let slot = self.slot(message.text, dialect);
         (self.slots[slot].templates != [0; Slot::CAPACITY]).then_some(slot)
     }
 
@@ -276,18 +277,22 @@ fn cached_name_start(
     place: Place,
     [from_start, from_end]: [usize; 2],
 ) -> Option<usize> {
-    let is_name = |name: &usize| {
-        bytes
-            .get(..*name)
-            .is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX))
-    };
-    let from_start = || Some(from_start).filter(is_name);
-    let from_end = || bytes.len().checked_sub(from_end).filter(is_name);
+    let from_end = bytes.len().checked_sub(from_end);
     match place {
-        Place::Head(_) => from_start(),
-        Place::Tail(_) => from_end(),
-        Place::Either(_) => from_end().or_else(from_start),
+        Place::Head(_) => name_at(bytes, Some(from_start)),
+        Place::Tail(_) => name_at(bytes, from_end),
+        Place::Either(_) => name_at(bytes, from_end).or_else(|| name_at(bytes, Some(from_start))),
     }
+}
+
+/// Returns a position if the table's name starts there.
+#[inline]
+fn name_at(bytes: &[u8], at: Option<usize>) -> Option<usize> {
+    at.filter(|at| {
+        bytes
+            .get(..*at)
+            .is_some_and(|before| before.ends_with(TABLE_KEY_SUFFIX))
+    })
 }
 
 /// The member before the table's name. All these dialects have it.
@@ -300,12 +305,14 @@ static SUFFIX_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(T
 impl Place {
     /// Finds the start of the table's name.
     fn name_start(self, bytes: &[u8]) -> Option<usize> {
-        let head = |length| name_start_in(bytes, 0, length);
-        let tail = |length| name_start_in(bytes, bytes.len().saturating_sub(length), length);
+        let (Place::Head(length) | Place::Tail(length) | Place::Either(length)) = self;
+        let tail = bytes.len().saturating_sub(length);
         match self {
-            Place::Head(length) => head(length),
-            Place::Tail(length) => tail(length),
-            Place::Either(length) => tail(length).or_else(|| head(length)),
+            Place::Head(_) => name_start_in(bytes, 0, length),
+            Place::Tail(_) => name_start_in(bytes, tail, length),
+            Place::Either(_) => {
+                name_start_in(bytes, tail, length).or_else(|| name_start_in(bytes, 0, length))
+            }
         }
     }
 }

@@ -87,7 +87,9 @@ impl Elements {
             at = end;
         }
         after.end_row(plan)?;
-        before.map_or(Some(()), |before| before.end_row(plan))?;
+        if let Some(before) = before {
+            before.end_row(plan)?;
+        }
         (text.get(at) == Some(&b']')).then_some(WalkResult {
             end: at + 1,
             is_complete: true,
@@ -216,7 +218,7 @@ impl ElementValues {
 
     #[inline]
     fn after(&self) -> Option<ValueRange> {
-        self.value.filter(|_| !self.is_null)
+        if self.is_null { None } else { self.value }
     }
 
     #[inline]

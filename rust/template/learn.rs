@@ -181,13 +181,16 @@ impl<'t> TemplateBuilder<'t> {
                 FlatMember::Placeholder(_) | FlatMember::Unclear => return None,
             }
         }
-        let says_op = |segment: &Segment| {
+        let says_op = self.segments.iter().any(|segment| {
             matches!(
                 segment.placeholder,
                 Placeholder::Operation | Placeholder::Deleted
             )
-        };
-        (!has_mark || self.segments.iter().any(says_op)).then_some(())
+        });
+        if has_mark && !says_op {
+            return None;
+        }
+        Some(())
     }
 
     fn member(
@@ -275,15 +278,11 @@ impl<'t> TemplateBuilder<'t> {
     /// Returns whether an object contains placeholders.
     fn has_placeholders(&self, path: &str) -> bool {
         let inner = self.inner_path(path);
-        let is_within = |member: &str| {
-            member
-                .strip_prefix(inner)
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
         self.spec.wrapper == Some(path)
-            || (self.spec.placeholders)()
-                .iter()
-                .any(|(member, _)| is_within(member))
+            || (self.spec.placeholders)().iter().any(|(member, _)| {
+                let rest = member.strip_prefix(inner);
+                rest.is_some_and(|rest| rest.starts_with('.'))
+            })
     }
 
     /// Returns the path of a member within the wrapper, if it is in one.
@@ -360,7 +359,10 @@ impl<'t> TemplateBuilder<'t> {
             ));
             start = inner.at();
         }
-        (!literals.is_empty()).then_some(())
+        if literals.is_empty() {
+            return None;
+        }
+        Some(())
     }
 }
 
@@ -418,8 +420,10 @@ fn column_counts(
     ids.iter()
         .filter_map(|id| events.keys.column(*id))
         .for_each(|column| columns[column] += 1);
-    let is_distinct = ids.len() == names.len() && columns.iter().all(|count| *count <= 1);
-    is_distinct.then_some(columns)
+    if ids.len() < names.len() || columns.iter().any(|count| *count > 1) {
+        return None;
+    }
+    Some(columns)
 }
 
 /// Returns the plan of a row with these names.
@@ -429,30 +433,27 @@ fn row_plan(
     plan: &Plan,
     events: &Events<'_>,
 ) -> Option<RowPlan> {
-    let columns = column_counts(&names, plan, events).filter(|_| !names.is_empty())?;
+    if names.is_empty() {
+        return None;
+    }
+    let columns = column_counts(&names, plan, events)?;
     let absent = columns
         .iter()
         .enumerate()
         .filter(|(_, count)| **count == 0)
         .map(|(column, _)| column)
         .collect();
-    let cell = |(key, id): (KeyLiteral, NameId)| {
+    let cells = names.into_iter().map(|(key, id)| {
         let converter = events
             .keys
             .column(id)
             .map(|column| plan.columns.converter(column, envelope, &events.types));
-        (
-            key,
-            Cell {
-                id,
-                name: events.keys.name(id).into(),
-                converter,
-            },
-        )
-    };
-    Some(RowPlan::new(
-        names.into_iter().map(cell).collect(),
-        absent,
-        envelope,
-    ))
+        let cell = Cell {
+            id,
+            name: events.keys.name(id).into(),
+            converter,
+        };
+        (key, cell)
+    });
+    Some(RowPlan::new(cells.collect(), absent, envelope))
 }

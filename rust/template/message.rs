@@ -179,9 +179,8 @@ impl Template {
             batch.images[OUT_AFTER].rows(),
         ];
         let op = self.scan(message, batch, events, buffers);
-        let matched = op
-            .filter(|_| self.has_same_key(message, events))
-            .map(|op| MatchedMessage {
+        let matched = match op {
+            Some(op) if self.has_same_key(message, events) => Some(MatchedMessage {
                 template: self,
                 number,
                 source,
@@ -189,7 +188,9 @@ impl Template {
                 message,
                 buffers,
                 starts,
-            });
+            }),
+            _ => None,
+        };
         let added = matched
             .filter(|matched| matched.fits(batch.plan, events, payloads))
             .and_then(|matched| matched.add(batch));
@@ -342,7 +343,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
             }
             Placeholder::Digits(set) => {
                 let (number, end) = integer(text.as_bytes(), at)?;
-                set(self.source, text.get(at..end).filter(|_| number > 0)?);
+                if number <= 0 {
+                    return None;
+                }
+                set(self.source, text.get(at..end)?);
                 Some(end)
             }
             Placeholder::Text(set) => {
@@ -361,10 +365,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
                 }
                 // The operation at the end of the message was read before.
                 let is_read = end + 1 == text.len() && word.len() == OP_LENGTH;
-                let op = self
-                    .op
-                    .filter(|_| is_read)
-                    .or_else(|| (self.template.spec.op)(word))?;
+                let op = match self.op {
+                    Some(op) if is_read => op,
+                    _ => (self.template.spec.op)(word)?,
+                };
                 if self
                     .template
                     .are_updates
@@ -424,7 +428,8 @@ impl<'a> MessageReader<'_, '_, 'a> {
                     }
                 }
             }
-            _ => bytes.get(at..)?.starts_with(b"null").then_some(at + 4),
+            _ if bytes.get(at..)?.starts_with(b"null") => Some(at + 4),
+            _ => None,
         }
     }
 
@@ -517,8 +522,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
         let (target, _) = self.targets();
         let end = self.each_row(at, |reader, at| reader.merge_row(at, target))?;
         // A name that only the changes have would come last.
-        let has_all_names = self.buffers.before.count == 0 || self.buffers.data.are_complete;
-        has_all_names.then_some(end)
+        if self.buffers.before.count > 0 && !self.buffers.data.are_complete {
+            return None;
+        }
+        Some(end)
     }
 
     /// Reads a row of changes. The base image has the same number of rows, and the other values of this row.
@@ -651,9 +658,9 @@ impl<'a> MessageReader<'_, '_, 'a> {
             &mut after_writer,
             before_writer.as_mut(),
         )?;
-        before_row.map_or(Some(()), |(_, old)| {
-            old.end_row(&template.row, walked, *requested)
-        })?;
+        if let Some((_, old)) = before_row {
+            old.end_row(&template.row, walked, *requested)?;
+        }
         rows.end_row(&template.row, walked, *requested)?;
         Some(walked.end)
     }
@@ -661,9 +668,10 @@ impl<'a> MessageReader<'_, '_, 'a> {
     /// Returns the operation, if it is consistent with the rows and their target images.
     fn checked_op(&mut self) -> Option<Op> {
         let is_known = self.source.operation.is_some() || self.template.is_flat;
-        let op = self.op.filter(|_| {
-            is_known && self.deferred.is_none() && self.source.has_times_in_calendar()
-        })?;
+        let op = self.op?;
+        if !is_known || self.deferred.is_some() || !self.source.has_times_in_calendar() {
+            return None;
+        }
         let (data, before) = (self.buffers.data.count, self.buffers.before.count);
         let fits = match op {
             Op::Delete if data > 0 => before == 0 && self.template.spec.has_deletes_in_data,
@@ -859,8 +867,11 @@ impl MatchedMessage<'_, '_> {
         reason = "spans are of values in the message's text"
     )]
     fn differs(&self, before: Span, after: Span) -> bool {
-        let value = |span: Span| &self.message.text[span.start..span.end];
-        !same_values(value(before), value(after))
+        let text = self.message.text;
+        !same_values(
+            &text[before.start..before.end],
+            &text[after.start..after.end],
+        )
     }
 
     /// Returns whether the key of any row changed.

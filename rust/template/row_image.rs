@@ -130,12 +130,12 @@ impl<T> ExpectedKeys<T> {
             .map(|entry| [entry.key.raw(), b"\"", &[0; 16]].concat())
             .collect();
         // Take the first seed under which no names share a slot.
-        let is_free = |seed: &u64| {
+        let free = (0..16).find(|seed| {
             let mut taken = [false; 256];
-            let is_free = |name: &Vec<u8>| !std::mem::replace(&mut taken[slot(name, *seed)], true);
-            names.iter().all(is_free)
-        };
-        let seed = (0..16).find(is_free).unwrap_or(0);
+            let mut names = names.iter();
+            names.all(|name| !std::mem::replace(&mut taken[slot(name, *seed)], true))
+        });
+        let seed = free.unwrap_or(0);
         let mut by_slot = Box::new([u16::MAX; 256]);
         for (index, name) in names.iter().enumerate() {
             by_slot[slot(name, seed)] = u16::try_from(index).unwrap_or(u16::MAX);
@@ -470,8 +470,8 @@ impl Env<'_> {
                 .get(at + 1)
                 .filter(|next| matches!(next, b',' | b'}'))
                 .map(|_| at + 1),
-            b't' => text.get(at..)?.starts_with(b"true").then_some(at + 4),
-            b'n' => text.get(at..)?.starts_with(b"null").then_some(at + 4),
+            b't' if text.get(at..)?.starts_with(b"true") => Some(at + 4),
+            b'n' if text.get(at..)?.starts_with(b"null") => Some(at + 4),
             _ => None,
         };
         end.or_else(|| self.skip_fallback(at))
@@ -750,8 +750,10 @@ fn decode_usual(
     }
     connect.numbers?;
     let (number, end) = integer(text, at)?;
-    let is_whole = matches!(text.get(end), Some(b',' | b'}' | b']'));
-    Some((converter.decode_integer(number).filter(|_| is_whole)?, end))
+    if !matches!(text.get(end), Some(b',' | b'}' | b']')) {
+        return None;
+    }
+    Some((converter.decode_integer(number)?, end))
 }
 
 #[inline(always)]

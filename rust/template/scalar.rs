@@ -53,8 +53,10 @@ fn integer_fallback(text: &[u8], at: usize) -> Option<(i64, usize)> {
     let (rest, mut at_end) = (text.get(at..)?, [0; 32]);
     let (number, length) = integer_prefix(window_at(rest, &mut at_end))?;
     let digits = rest.get(usize::from(rest.first() == Some(&b'-'))..length)?;
-    let leading_zero = digits.first() == Some(&b'0') && digits.len() > 1;
-    (!leading_zero).then_some((number, at + length))
+    if digits.first() == Some(&b'0') && digits.len() > 1 {
+        return None;
+    }
+    Some((number, at + length))
 }
 
 /// Hashes the bytes before the first quote, in blocks of 16.

@@ -319,10 +319,10 @@ impl<'a> Reader<'a> {
     #[cold]
     fn length_exceeds_rest(mut self) -> Fault {
         let start = self.at;
-        self.long().map_or_else(
-            |fault| fault,
-            |length| self.exceeds_rest(length, "bytes", start),
-        )
+        match self.long() {
+            Ok(length) => self.exceeds_rest(length, "bytes", start),
+            Err(fault) => fault,
+        }
     }
 
     /// Returns the error of an index that is out of range or longer than a byte.

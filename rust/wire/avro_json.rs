@@ -75,11 +75,10 @@ fn only_member<'a>(value: &mut Cursor<'a>) -> Option<(Cow<'a, str>, u8)> {
     let name = value.next_key(&mut members).ok()??.decode().ok()?;
     let first = value.peek()?;
     value.skip().ok()?;
-    value
-        .next_key(&mut members)
-        .ok()?
-        .is_none()
-        .then_some((name, first))
+    match value.next_key(&mut members).ok()? {
+        Some(_) => None,
+        None => Some((name, first)),
+    }
 }
 
 struct JsonWriter<'s> {
@@ -102,16 +101,10 @@ impl<'s> JsonWriter<'s> {
     }
 
     fn value(&mut self, schema: &'s Schema, reader: &mut Reader<'_>, levels: u32) -> Result<()> {
-        let too_deep = || {
-            Fault::new(
-                Kind::Depth,
-                format!("nested deeper than {MAX_DEPTH} levels"),
-            )
+        let Some(levels) = levels.checked_sub(1) else {
+            let what = format!("nested deeper than {MAX_DEPTH} levels");
+            return Err(Fault::new(Kind::Depth, what).at(reader.at()));
         };
-        let levels = levels
-            .checked_sub(1)
-            .ok_or_else(too_deep)
-            .map_err(|fault| fault.at(reader.at()))?;
         let text = match schema {
             Schema::Null => "null".into(),
             Schema::Boolean => reader.boolean()?.to_string(),
@@ -197,10 +190,10 @@ mod tests {
     fn json(schema: &str, bytes: &[u8]) -> String {
         let (schemas, root) = Schemas::parse_annotated(schema, &[]).unwrap();
         let mut reader = Reader::new(bytes);
-        to_json(&schemas, &root, &mut reader).map_or_else(
-            |fault| fault.into_parts().what,
-            |text| format!("{text} {}", reader.at()),
-        )
+        match to_json(&schemas, &root, &mut reader) {
+            Ok(text) => format!("{text} {}", reader.at()),
+            Err(fault) => fault.into_parts().what,
+        }
     }
 
     #[test]

@@ -311,12 +311,13 @@ impl Schemas {
     }
 
     fn takes_no_bytes(&self, kind: &NamedKind) -> bool {
-        let is_empty = |field: &Field| match field.schema.plain() {
-            Schema::Null => true,
-            other => self.named(other).is_some_and(|named| named.is_empty),
-        };
-        matches!(kind, NamedKind::Record(fields) if fields.iter().all(is_empty))
-            || matches!(kind, NamedKind::Fixed(0))
+        match kind {
+            NamedKind::Record(fields) => fields.iter().all(|field| match field.schema.plain() {
+                Schema::Null => true,
+                other => self.named(other).is_some_and(|named| named.is_empty),
+            }),
+            kind => matches!(kind, NamedKind::Fixed(0)),
+        }
     }
 
     fn resolve_kind(
@@ -420,14 +421,12 @@ struct Object {
     connect_parameters: Option<Value>,
 }
 
+fn text(attribute: &Option<Value>) -> Option<String> {
+    attribute.as_ref()?.as_str().map(str::to_owned)
+}
+
 impl Object {
     fn attributes(&self) -> Attributes {
-        let text = |attribute: &Option<Value>| {
-            attribute
-                .as_ref()
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
         Attributes {
             logical_type: text(&self.logical_type),
             precision: self.precision.as_ref().and_then(Value::as_u64),

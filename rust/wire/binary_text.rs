@@ -95,12 +95,12 @@ pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
 
 /// Returns the bytes of hexadecimal digits.
 pub(crate) fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    let byte = |[high, low]: &[u8; 2]| Some((digit(*high)? * 16 + digit(*low)?) as u8);
-    if rest.is_empty() {
-        pairs.iter().map(byte).collect()
-    } else {
-        None
-    }
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
+        return None;
+    };
+    let bytes = pairs.iter().map(|[high, low]| {
+        let high = char::from(*high).to_digit(16)?;
+        Some((high * 16 + char::from(*low).to_digit(16)?) as u8)
+    });
+    bytes.collect()
 }

@@ -34,7 +34,10 @@ fn decode_escape(text: &str) -> Result<(char, usize)> {
         Some(b'r') => '\r',
         Some(b'b') => '\u{8}',
         Some(b'f') => '\u{c}',
-        Some(b'u') => return decode_unicode(text),
+        Some(b'u') => {
+            let what = "a lone surrogate escape is not a character";
+            return decode_unicode(text).ok_or_else(|| Fault::new(Kind::Encoding, what));
+        }
         Some(&other) => other as char,
         None => {
             return Err(Fault::new(
@@ -46,20 +49,18 @@ fn decode_escape(text: &str) -> Result<(char, usize)> {
     Ok((simple, 2))
 }
 
-fn decode_unicode(text: &str) -> Result<(char, usize)> {
-    let unit = |at: usize| {
-        text.get(at..at + 4)
-            .and_then(|hex| u16::from_str_radix(hex, 16).ok())
-    };
-    let lone = || Fault::new(Kind::Encoding, "a lone surrogate escape is not a character");
-    let first = unit(2).ok_or_else(lone)?;
+fn decode_unicode(text: &str) -> Option<(char, usize)> {
+    let first = unit_at(text, 2)?;
     let second = if text.get(6..8) == Some("\\u") {
-        unit(8)
+        unit_at(text, 8)
     } else {
         None
     };
-    match char::decode_utf16([first].into_iter().chain(second)).next() {
-        Some(Ok(c)) => Ok((c, 6 * c.len_utf16())),
-        _ => Err(lone()),
-    }
+    let mut chars = char::decode_utf16([first].into_iter().chain(second));
+    let c = chars.next()?.ok()?;
+    Some((c, 6 * c.len_utf16()))
+}
+
+fn unit_at(text: &str, at: usize) -> Option<u16> {
+    u16::from_str_radix(text.get(at..at + 4)?, 16).ok()
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow_array::builder::BinaryViewBuilder;
 use arrow_array::{ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
-use arrow_schema::ArrowError;
 use memchr::memchr;
 
 use crate::named::named_enum;
@@ -191,13 +190,12 @@ impl Views {
             self.builder.append_null();
             return Ok(());
         };
-        let refused = |error: ArrowError| Damage {
-            byte: part.start,
-            what: error.to_string(),
-        };
         self.builder
             .try_append_view(self.block, part.start as u32, part.len() as u32)
-            .map_err(refused)
+            .map_err(|error| Damage {
+                byte: part.start,
+                what: error.to_string(),
+            })
     }
 
     fn finish(mut self) -> BinaryViewArray {

@@ -598,17 +598,16 @@ pub(crate) fn same_values(one: &str, other: &str) -> bool {
         return true;
     }
     // A different byte means a different text, unless an escape is there or before it.
-    let is_escape = |byte: u8| byte == b'\\';
     let first = one
         .bytes()
         .zip(other.bytes())
-        .find(|(a, b)| a != b || is_escape(*a));
+        .find(|(a, b)| a != b || *a == b'\\');
     let are_texts = one.starts_with('"') && other.starts_with('"');
-    if are_texts && first.is_some_and(|(a, b)| !is_escape(a) && !is_escape(b)) {
+    if are_texts && first.is_some_and(|(a, b)| a != b'\\' && b != b'\\') {
         return false;
     }
-    let value = |text| Cursor::new(text, true).value();
-    matches!((value(one), value(other)), (Ok(one), Ok(other)) if one.same(&other))
+    let values = [one, other].map(|text| Cursor::new(text, true).value());
+    matches!(values, [Ok(one), Ok(other)] if one.same(&other))
 }
 
 /// Returns a text as a JSON string.
@@ -657,7 +656,10 @@ pub(crate) fn block_at(bytes: &[u8], at: usize) -> Option<[u8; 16]> {
 /// Returns the last bytes, fewer than 16.
 #[cold]
 fn last_block(bytes: &[u8], length: usize) -> Option<[u8; 16]> {
-    let missing = 16usize.checked_sub(length).filter(|_| length > 0)?;
+    if length == 0 {
+        return None;
+    }
+    let missing = 16usize.checked_sub(length)?;
     Some((u128::from_le_bytes(*bytes.last_chunk()?) >> (8 * missing)).to_le_bytes())
 }
 

@@ -168,9 +168,9 @@ impl<'a> Reader<'a> {
 
     /// Returns whether the first field may be a known one. It rejects most other bytes without a fault.
     pub fn begins_with(&self, known: &'static [KnownField]) -> bool {
-        let is_first =
-            |byte: &u8| *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte));
-        self.rest.first().is_some_and(is_first)
+        self.rest.first().is_some_and(|byte| {
+            *byte >= 0x80 || known.iter().any(|known| known.tag == u32::from(*byte))
+        })
     }
 
     /// Returns whether the bytes are a message of known fields only, with the expected wire types, and each field

@@ -131,10 +131,9 @@ impl<'a> Texts<'a> {
 
 /// Moves an end back to a character boundary.
 fn whole_characters(bytes: &[u8], end: usize) -> usize {
-    let is_between = |end: &usize| bytes.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80);
     (end.saturating_sub(3)..=end)
         .rev()
-        .find(is_between)
+        .find(|end| bytes.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80))
         .unwrap_or(end)
 }
 

@@ -77,10 +77,10 @@ impl CachedColumn {
         let is_same = same.to_bitmask() == 0xFFFF
             && frame.length + length == end
             && (frame.is_in_blocks || frame.has_rest(field));
-        Some((
-            ShortText::in_block(around, length).filter(|_| is_same)?,
-            rest,
-        ))
+        if !is_same {
+            return None;
+        }
+        Some((ShortText::in_block(around, length)?, rest))
     }
 
     /// Returns the varying part of a column with this metadata, and the number of bytes after it.

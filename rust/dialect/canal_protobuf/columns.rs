@@ -79,9 +79,8 @@ impl<'h, 'a> Change<'h, 'a> {
             // A fault gets its path below.
             (self.event_type, self.is_ddl, rest) = (None, false, content);
         }
-        let within = |fault: Fault| fault.within("rowDatas");
-        while let Some(row) = rest.repeated(row_change::rowDatas).map_err(within)? {
-            self.row(row, context).map_err(within)?;
+        while let Some(row) = rest.repeated(row_change::rowDatas).map_err(in_rows)? {
+            self.row(row, context).map_err(in_rows)?;
         }
         rest.fields(row_change::KNOWN, |tag, reader| {
             match tag {
@@ -148,10 +147,12 @@ impl<'h, 'a> Change<'h, 'a> {
         if op.is_row_change() && images.is_empty() && !is_statement {
             return Err(no_row(op).within("rowDatas"));
         }
-        let row = self.last_row.as_ref().filter(|_| op.is_row_change());
-        let metadata = row
-            .map(|row| row.metadata(&images, self.are_in_order, context))
-            .transpose()?;
+        let metadata = match &self.last_row {
+            Some(row) if op.is_row_change() => {
+                Some(row.metadata(&images, self.are_in_order, context)?)
+            }
+            _ => None,
+        };
         let envelope = self
             .header
             .envelope(operation, self.xa.id, context, |envelope| {
@@ -178,11 +179,15 @@ impl<'h, 'a> Change<'h, 'a> {
                 context.events.image(&images, row + 1),
             );
             let images = row_images(op, before, after, self.are_in_order, context.events);
-            let (before, after) = images.map_err(|fault| fault.within("rowDatas"))?;
+            let (before, after) = images.map_err(in_rows)?;
             context.events.row(op, envelope, before, after);
         }
         Ok(())
     }
+}
+
+fn in_rows(fault: Fault) -> Fault {
+    fault.within("rowDatas")
 }
 
 /// Returns the before and after images of one row.
@@ -193,23 +198,23 @@ fn row_images(
     are_in_order: bool,
     events: &Events<'_>,
 ) -> Result<(Option<Image>, Option<Image>)> {
-    let missing = || no_image(op);
     let whole = |cells| Image::ordered(cells, are_in_order);
-    match op {
-        Op::Delete => Ok((Some(whole(before.or(after).ok_or_else(missing)?)), None)),
-        Op::Update => {
-            let after = after.ok_or_else(missing)?;
-            // With a `binlog_row_image` other than FULL, the after image omits unchanged columns.
-            let after = match before
-                .as_ref()
-                .filter(|before| !have_same_keys(before, &after, are_in_order, events))
-            {
-                Some(before) => Image::merged(before.clone(), after),
-                None => whole(after),
-            };
-            Ok((before.map(whole), Some(after)))
+    match (op, before, after) {
+        (Op::Delete, Some(cells), _) | (Op::Delete, None, Some(cells)) => {
+            Ok((Some(whole(cells)), None))
         }
-        _ => Ok((None, Some(whole(after.ok_or_else(missing)?)))),
+        (_, _, None) => Err(no_image(op)),
+        // With a `binlog_row_image` other than FULL, the after image omits unchanged columns.
+        (Op::Update, Some(before), Some(after))
+            if !have_same_keys(&before, &after, are_in_order, events) =>
+        {
+            Ok((
+                Some(whole(before.clone())),
+                Some(Image::merged(before, after)),
+            ))
+        }
+        (Op::Update, before, Some(after)) => Ok((before.map(whole), Some(whole(after)))),
+        (_, _, Some(after)) => Ok((None, Some(whole(after)))),
     }
 }
 
@@ -217,8 +222,8 @@ fn have_same_keys(one: &Cells, other: &Cells, are_in_order: bool, events: &Event
     if are_in_order {
         return one.len() == other.len();
     }
-    let keys = |cells: &Cells| events.cells_of(cells).iter().map(|(key, _)| *key);
-    keys(one).eq(keys(other))
+    let (one, other) = (events.cells_of(one), events.cells_of(other));
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.0 == other.0)
 }
 
 /// Reads the consecutive columns of an image into cells; `start` is the predecessor of the first.
@@ -280,14 +285,13 @@ fn read_cached<'a>(
     let (varying, suffix_length) = cached.varying_part(column.rest())?;
     let value = parse_varying(varying)?;
     if cached.is_requested {
-        let text = |value: &[u8]| {
-            text_at(
-                context.message,
-                column.end() - suffix_length - value.len(),
-                value.len(),
-            )
+        let value = match value {
+            Some(value) => {
+                let at = column.end() - suffix_length - value.len();
+                text_at(context.message, at, value.len())?
+            }
+            None => Value::Null,
         };
-        let value = value.map_or(Some(Value::Null), text)?;
         context.events.cells.push((cached.key, value));
     }
     Some(id)
@@ -481,10 +485,9 @@ impl<'a> LastRow<'a> {
             context.events.image(images, images.len().wrapping_sub(2)),
             context.events.image(images, images.len().wrapping_sub(1)),
         );
-        let images_differ = |(before, after): (Cells, Cells)| {
+        let needs_both = before.zip(after).is_some_and(|(before, after)| {
             !have_same_keys(&before, &after, are_in_order, context.events)
-        };
-        let needs_both = before.zip(after).is_some_and(images_differ);
+        });
         let (image, end) = if self.after.is_present {
             (row_data::afterColumns, self.after)
         } else {

@@ -547,9 +547,10 @@ impl<'a> Header<'a> {
         transaction: Option<&'a str>,
         context: &mut EntryContext<'_, '_, 'a>,
     ) -> Result<()> {
-        let operation = self
-            .event_type
-            .map_or_else(|| enum_name(&ENTRY_TYPES, kind), event_name);
+        let operation = match self.event_type {
+            Some(event_type) => event_name(event_type),
+            None => enum_name(&ENTRY_TYPES, kind),
+        };
         let envelope = self.envelope(operation, transaction, context, |envelope| {
             for name in [&mut envelope.database, &mut envelope.table] {
                 *name = name.take().filter(|name| !name.is_empty());

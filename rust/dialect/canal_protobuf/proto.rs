@@ -155,9 +155,10 @@ pub const SOURCE_TYPES: [&str; 4] = ["mysql", "oracle", "mysql", "postgresql"];
 
 /// Returns the name of an enum's number, or the number as text.
 pub fn enum_name(names: &[&'static str], number: u64) -> Cow<'static, str> {
-    names
-        .get(usize::try_from(number).unwrap_or(usize::MAX))
-        .map_or_else(|| number.to_string().into(), |name| (*name).into())
+    match names.get(usize::try_from(number).unwrap_or(usize::MAX)) {
+        Some(name) => (*name).into(),
+        None => number.to_string().into(),
+    }
 }
 
 /// Returns the name of an event type other than 0, which means unset.
@@ -165,8 +166,10 @@ pub fn event_name(number: u64) -> Cow<'static, str> {
     let at = usize::try_from(number)
         .ok()
         .and_then(|at| at.checked_sub(1));
-    at.and_then(|at| EVENTS.get(at))
-        .map_or_else(|| number.to_string().into(), |(name, _)| (*name).into())
+    match at.and_then(|at| EVENTS.get(at)) {
+        Some((name, _)) => (*name).into(),
+        None => number.to_string().into(),
+    }
 }
 
 /// Returns whether the bytes are a message of canal. Checks for known fields with the expected wire types, down to the

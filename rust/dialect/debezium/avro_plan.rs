@@ -146,9 +146,8 @@ impl MessagePlan {
             }));
         }
         let steps = steps(schemas, fields, "")?;
-        let is_other = |step: &Step| matches!(step.action, Action::Skip);
         Ok(MessagePlan::Envelope(EnvelopePlan {
-            has_others: steps.iter().any(is_other),
+            has_others: steps.iter().any(|step| matches!(step.action, Action::Skip)),
             steps,
         }))
     }
@@ -156,11 +155,11 @@ impl MessagePlan {
 
 /// Returns whether a record is a row without an envelope. Its name or a field that the flattening added tells.
 fn is_flat(schemas: &Schemas, fields: &[Field], name: &str) -> bool {
-    let is_image = |field: &Field| {
+    let has_image = fields.iter().any(|field| {
         matches!(field.name.as_str(), "before" | "after")
             && record_branch(schemas, &field.schema).is_some()
-    };
-    if fields.iter().any(is_image) || name.starts_with("io.debezium.connector.") {
+    });
+    if has_image || name.starts_with("io.debezium.connector.") {
         return false;
     }
     name.ends_with(VALUE) || fields.iter().any(|field| added(&field.name).is_some())
@@ -206,23 +205,24 @@ fn name_of<'s>(schemas: &'s Schemas, root: &Schema) -> &'s str {
 
 /// Returns the database and the table in the name of a schema: `server.database.table.Value`.
 fn names_of(name: &str, end: &str) -> (Option<String>, Option<String>) {
-    let mut parts = name.strip_suffix(end).unwrap_or_default().rsplitn(3, '.');
-    let (table, database) = (parts.next(), parts.next());
-    let named = |name: Option<&str>| name.filter(|name| !name.is_empty()).map(str::to_owned);
-    (named(database), named(table))
+    let parts = name.strip_suffix(end).unwrap_or_default().rsplitn(3, '.');
+    let mut names = parts.map(|part| Some(part.to_owned()).filter(|name| !name.is_empty()));
+    let (table, database) = (names.next().flatten(), names.next().flatten());
+    (database, table)
 }
 
 fn record_branch<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
-    let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
-    match schema.plain() {
-        Schema::Union(branches) => branches.iter().find(is_record),
-        other => Some(other).filter(is_record),
-    }
+    let branches = match schema.plain() {
+        Schema::Union(branches) => branches.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    let mut branches = branches.iter();
+    branches.find(|branch| schemas.fields(branch).is_some())
 }
 
 /// Compiles the fields of the envelope, or of one of its records; `parent` is the path to it.
 fn steps(schemas: &Schemas, fields: &[Field], parent: &str) -> Result<Vec<Step>, String> {
-    let step = |field: &Field| {
+    let steps = fields.iter().map(|field| {
         let path = format!("{parent}{}", field.name);
         let action = action(schemas, &path, field).map_err(|what| format!("{path} {what}"))?;
         Ok(Step {
@@ -230,8 +230,8 @@ fn steps(schemas: &Schemas, fields: &[Field], parent: &str) -> Result<Vec<Step>,
             schema: field.schema.clone(),
             action,
         })
-    };
-    fields.iter().map(step).collect()
+    });
+    steps.collect()
 }
 
 fn action(schemas: &Schemas, path: &str, field: &Field) -> Result<Action, String> {

@@ -97,15 +97,16 @@ impl ValueReader {
             (Schema::String, Encoding::Zoned) => ValueReader::Zoned,
             (Schema::String, Encoding::Iso) => ValueReader::Iso,
             (Schema::Named(_), Encoding::VariableDecimal) => {
-                PairReader::compile(schemas, plain, ["scale", "value"])
-                    .map_or_else(|| ValueReader::Json(plain.clone()), Self::VariableDecimal)
+                match PairReader::compile(schemas, plain, ["scale", "value"]) {
+                    Some(pair) => ValueReader::VariableDecimal(pair),
+                    None => ValueReader::Json(plain.clone()),
+                }
             }
             (Schema::Named(_), Encoding::Geometry) => {
-                let pair = PairReader::compile(schemas, plain, ["srid", "wkb"]);
-                pair.map_or_else(
-                    || ValueReader::Json(plain.clone()),
-                    |pair| ValueReader::Geometry(pair, plain.clone()),
-                )
+                match PairReader::compile(schemas, plain, ["srid", "wkb"]) {
+                    Some(pair) => ValueReader::Geometry(pair, plain.clone()),
+                    None => ValueReader::Json(plain.clone()),
+                }
             }
             _ => match (bytes_layout(schemas, plain), encoding) {
                 (Some(layout), Encoding::Decimal(scale)) => ValueReader::Decimal(layout, scale),
@@ -324,7 +325,7 @@ pub(super) struct PairReader(Vec<(Option<usize>, Choice<ValueReader>)>);
 
 impl PairReader {
     fn compile(schemas: &Schemas, record: &Schema, names: [&str; 2]) -> Option<Self> {
-        let field = |field: &Field| {
+        let fields = schemas.fields(record)?.iter().map(|field| {
             let slot = names.iter().position(|name| *name == field.name);
             let reader = match slot {
                 Some(_) => Choice::compile(&field.schema, |branch| {
@@ -334,13 +335,8 @@ impl PairReader {
                 None => Choice::Fixed(ValueReader::Skip(field.schema.clone())),
             };
             Some((slot, reader))
-        };
-        schemas
-            .fields(record)?
-            .iter()
-            .map(field)
-            .collect::<Option<_>>()
-            .map(PairReader)
+        });
+        fields.collect::<Option<_>>().map(PairReader)
     }
 
     fn read<'a>(
@@ -369,11 +365,12 @@ pub(super) fn connect_schema(schemas: &Schemas, field: &Field) -> ConnectSchema 
         Schema::Union(branches) => branches
             .iter()
             .find(|branch| *branch.plain() != Schema::Null),
-        other => Some(other).map(|_| &field.schema),
+        _ => Some(&field.schema),
     };
-    branch.map_or_else(ConnectSchema::default, |branch| {
-        connect_branch(schemas, field, branch)
-    })
+    match branch {
+        Some(branch) => connect_branch(schemas, field, branch),
+        None => ConnectSchema::default(),
+    }
 }
 
 /// Returns Connect's schema of one branch of a column's union.

@@ -30,14 +30,13 @@ pub(super) fn schema_part(
     }
     let is_needed = events.needs.types || events.needs.encodings;
     let parsed = serde_json::from_str::<Schema>(text);
-    if let (Err(_), true) = (&parsed, is_needed) {
-        return Err(Fault::new(Kind::Envelope, "is not a Kafka Connect schema").at(start));
-    }
-    let block = parsed
-        .as_ref()
-        .ok()
-        .filter(|_| is_needed)
-        .and_then(|schema| schema.declare(events));
+    let block = match &parsed {
+        _ if !is_needed => None,
+        Ok(schema) => schema.declare(events),
+        Err(_) => {
+            return Err(Fault::new(Kind::Envelope, "is not a Kafka Connect schema").at(start));
+        }
+    };
     events.types.schemas.add(
         text,
         block,
@@ -72,28 +71,27 @@ impl Schema {
     /// Declares the columns of a row, from the fields of `after` or `before`. The schema of a row without an envelope
     /// has the columns itself. The `data` of a CloudEvent is an envelope.
     fn declare(&self, events: &mut Events<'_>) -> Option<usize> {
-        let message = self
-            .member("data")
-            .filter(|_| self.member("specversion").is_some())
-            .unwrap_or(self);
+        let message = match self.member("data") {
+            Some(data) if self.member("specversion").is_some() => data,
+            _ => self,
+        };
         let envelope_row = ["after", "before"]
             .into_iter()
             .find_map(|name| message.member(name).filter(|row| row.fields.is_some()));
         let columns = envelope_row.unwrap_or(message).fields.as_ref()?;
         // Flink CDC declares both rows, but no `source` or a `source` without a connector. Its Bits are bytes.
-        let has_connector = |source: &Schema| source.member("connector").is_some();
-        let has_rows = message.member("before").is_some() && message.member("after").is_some();
-        let is_flink = has_rows && !message.member("source").is_some_and(has_connector);
-        // A flat row has fields that the flattening added.
-        let is_added = |name: &str| added(name).is_some() || name == ROUTED_FROM;
-        let is_column = |column: &&Schema| {
-            envelope_row.is_some() || !is_added(column.field.as_deref().unwrap_or_default())
-        };
+        let source = message.member("source");
+        let is_flink = message.member("before").is_some()
+            && message.member("after").is_some()
+            && source.is_none_or(|source| source.member("connector").is_none());
         events.types.start();
-        for column in columns.iter().filter(is_column) {
-            let key = events
-                .keys
-                .intern_plain(column.field.as_deref().unwrap_or_default());
+        for column in columns {
+            let name = column.field.as_deref().unwrap_or_default();
+            // A flat row has fields that the flattening added.
+            if envelope_row.is_none() && (added(name).is_some() || name == ROUTED_FROM) {
+                continue;
+            }
+            let key = events.keys.intern_plain(name);
             let spelling = column.spelling();
             let cache_key = column.cache_key(&spelling, is_flink);
             events
@@ -211,12 +209,11 @@ impl Schema {
     /// Returns whether Bits are the bytes of a binary column, with a length in bytes. Flink CDC uses this name for
     /// BINARY and VARBINARY. A `bit(n)` has at most 64 bits.
     fn is_binary_as_bits(&self, is_flink: bool) -> bool {
-        let is_length = |length: Cow<'_, str>| length.parse().is_ok_and(|length: u64| length <= 64);
         self.name() == "io.debezium.data.Bits"
             && (is_flink
                 || self
                     .parameter("length")
-                    .is_some_and(|length| !is_length(length)))
+                    .is_some_and(|length| !length.parse().is_ok_and(|length: u64| length <= 64)))
     }
 
     pub fn declared(&self, spelling: &str, is_flink: bool) -> DeclaredType {
@@ -362,7 +359,6 @@ fn labels(allowed: &str) -> Vec<String> {
 
 /// Returns the text of MySQL's type, from TiDB's type and the parameters that TiCDC adds.
 fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
-    let quoted = |label: &String| format!("'{}'", label.replace('\\', "\\\\").replace('\'', "''"));
     match (
         &*tidb_type.to_uppercase(),
         column.number::<u32>("connect.decimal.precision"),
@@ -371,7 +367,10 @@ fn tidb_spelling(tidb_type: &str, column: &Schema) -> String {
         ("DECIMAL", Some(precision), Some(scale)) => format!("decimal({precision},{scale})"),
         ("BIT", ..) => format!("bit({})", column.number("length").unwrap_or(1)),
         ("ENUM" | "SET", ..) => {
-            let labels: Vec<_> = column.labels().iter().map(quoted).collect();
+            let mut labels = column.labels();
+            for label in &mut labels {
+                *label = format!("'{}'", label.replace('\\', "\\\\").replace('\'', "''"));
+            }
             format!("{}({})", tidb_type.to_lowercase(), labels.join(","))
         }
         ("TIDBVECTORFLOAT32", ..) => "text".to_owned(),

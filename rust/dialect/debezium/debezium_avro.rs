@@ -150,15 +150,14 @@ impl BoundSchema {
             ),
             (None, Err(what)) => return Err(no_message(id, what)),
         };
-        let mut columns =
-            |row: Option<&RecordPlan>| row.map_or_else(Vec::new, |row| bound_columns(row, events));
-        let (before_columns, after_columns) = (columns(before), columns(after));
-        let is_needed = events.needs.types || events.needs.encodings;
-        let declared = after
-            .zip(Some(&after_columns))
-            .or(before.zip(Some(&before_columns)))
-            .filter(|_| is_needed);
-        let types = declared.map(|(row, columns)| declare(row, columns, events));
+        let before_columns = bound_columns(before, events);
+        let after_columns = bound_columns(after, events);
+        let types = match (before, after) {
+            _ if !events.needs.types && !events.needs.encodings => None,
+            (_, Some(row)) => Some(declare(row, &after_columns, events)),
+            (Some(row), None) => Some(declare(row, &before_columns, events)),
+            (None, None) => None,
+        };
         Ok(BoundSchema {
             before: before_columns,
             after: after_columns,
@@ -183,8 +182,9 @@ fn row_of(steps: &[Step], side: Side) -> Option<&RecordPlan> {
     })
 }
 
-fn bound_columns(row: &RecordPlan, events: &mut Events<'_>) -> Vec<BoundColumn> {
-    let column = |field: &RowField| {
+fn bound_columns(row: Option<&RecordPlan>, events: &mut Events<'_>) -> Vec<BoundColumn> {
+    let fields = row.into_iter().flat_map(|row| &row.fields);
+    let columns = fields.map(|field| {
         let key = events.keys.intern_plain(&field.name);
         let may_be_mark = field.added.is_none()
             && events.keys.column(key).is_none()
@@ -194,8 +194,8 @@ fn bound_columns(row: &RecordPlan, events: &mut Events<'_>) -> Vec<BoundColumn> 
             is_requested: field.added.is_some() || may_be_mark || events.wants_cell(key),
             may_be_mark,
         }
-    };
-    row.fields.iter().map(column).collect()
+    });
+    columns.collect()
 }
 
 /// Declares the types of a row's columns. Returns their block.
@@ -457,21 +457,23 @@ impl<'d, 'a> Datum<'d, 'a> {
                 continue;
             };
             let may_say = is_op || column.may_be_mark && !plan.is_tidb;
-            match field.added.filter(|_| !is_op) {
-                Some(member) => {
+            match field.added {
+                Some(member) if !is_op => {
                     set_added(&mut self.message, member, &field.name, value, events.arena)?
                 }
-                None if may_say
-                    && !self.message.is_column(column.key, value, reading, events)? => {}
-                None if events.wants_cell(column.key) => events.cells.push((column.key, value)),
-                None => {}
+                _ if may_say && !self.message.is_column(column.key, value, reading, events)? => {}
+                _ if events.wants_cell(column.key) => events.cells.push((column.key, value)),
+                _ => {}
             }
         }
         self.message.end_row(start..events.cells.len(), reading);
-        let owned = |name: &Option<String>| name.clone().map(Cow::Owned);
         let envelope = &mut self.message.envelope;
-        envelope.database = envelope.database.take().or_else(|| owned(&plan.database));
-        envelope.table = envelope.table.take().or_else(|| owned(&plan.table));
+        if envelope.database.is_none() {
+            envelope.database = plan.database.clone().map(Cow::Owned);
+        }
+        if envelope.table.is_none() {
+            envelope.table = plan.table.clone().map(Cow::Owned);
+        }
         Ok(())
     }
 }

@@ -123,7 +123,9 @@ impl<'a> Message<'a> {
         primary_key: impl FnOnce(&mut Events<'a>) -> Result<Option<Range<usize>>>,
         events: &mut Events<'a>,
     ) -> Result<()> {
-        if let Some(fault) = self.unsaid.take().filter(|_| self.deleted.is_none()) {
+        if let Some(fault) = self.unsaid.take()
+            && self.deleted.is_none()
+        {
             return Err(fault);
         }
         let op = self.op()?;
@@ -233,20 +235,16 @@ impl<'a> Message<'a> {
     /// Returns the images. The before image is whole, so nothing is merged onto it. CloudCanal writes an empty object
     /// for a missing image.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
-        let image = |cells: &Option<Cells>| cells.clone().map(Image::whole);
-        let missing = |field: &str| no_image(op).within(field);
+        let before = self.before.clone().map(Image::whole);
+        let after = self.after.clone().map(Image::whole);
         match (op, self.shape) {
-            (Op::Delete, Shape::Flat) => Ok((image(&self.after), None)),
-            (Op::Delete, _) => image(&self.before)
-                .map(|before| (Some(before), None))
-                .ok_or_else(|| missing("before")),
-            (Op::Update, Shape::Flat) if self.is_before => Ok((image(&self.before), None)),
-            (Op::Update, _) => image(&self.after)
-                .map(|after| (image(&self.before), Some(after)))
-                .ok_or_else(|| missing("after")),
-            _ => image(&self.after)
-                .map(|after| (None, Some(after)))
-                .ok_or_else(|| missing("after")),
+            (Op::Delete, Shape::Flat) => Ok((after, None)),
+            (Op::Delete, _) if before.is_none() => Err(no_image(op).within("before")),
+            (Op::Delete, _) => Ok((before, None)),
+            (Op::Update, Shape::Flat) if self.is_before => Ok((before, None)),
+            _ if after.is_none() => Err(no_image(op).within("after")),
+            (Op::Update, _) => Ok((before, after)),
+            _ => Ok((None, after)),
         }
     }
 }

@@ -209,30 +209,34 @@ pub(crate) fn read_deleted<'a>(
     reading: &ReadContext<'_, 'a>,
     events: &mut Events<'a>,
 ) -> Result<()> {
-    let within = |fault: Fault| fault.without_byte().within("key");
-    let no_row = || {
-        within(Fault::new(
-            Kind::Envelope,
-            "has no columns, and the record has no value, so the deleted row is unknown",
-        ))
-    };
     events.set_dialect(reading.quirks);
-    let text = utf8::text(without_schema_id(key), "the key is not UTF-8").map_err(within)?;
+    let text = utf8::text(without_schema_id(key), "the key is not UTF-8").map_err(in_key)?;
     let mut cursor = Cursor::new(text, reading.lenient);
     if cursor.peek() != Some(b'{') {
         return Err(no_row());
     }
     let mut message = Reader::new(reading, events)
         .read_checked(&mut cursor, text)
-        .map_err(within)?;
+        .map_err(in_key)?;
     if cursor.peek().is_some() {
-        return Err(within(cursor.unexpected("the end of the key")));
+        return Err(in_key(cursor.unexpected("the end of the key")));
     }
-    let names = key_names(key, events)
-        .filter(|_| message.shape == Shape::Flat)
-        .ok_or_else(no_row)?;
+    let names = match key_names(key, events) {
+        Some(names) if message.shape == Shape::Flat => names,
+        _ => return Err(no_row()),
+    };
     message.deleted = Some(true);
     message.emit(|_| Ok(Some(names)), events)
+}
+
+fn in_key(fault: Fault) -> Fault {
+    fault.without_byte().within("key")
+}
+
+#[cold]
+fn no_row() -> Fault {
+    let what = "has no columns, and the record has no value, so the deleted row is unknown";
+    Fault::new(Kind::Envelope, what).within("key")
 }
 
 /// Sets the value of a member of a flattened row, or of an attribute of a CloudEvent.
@@ -272,19 +276,25 @@ fn is_flat(object: &Cursor<'_>) -> bool {
 /// Returns whether an object is a row, given the option `unwrapped`. An envelope is not a row: it has a row image. A
 /// wrapper is not a row: it has a schema part and a payload of any kind, or only a payload.
 fn is_unwrapped(object: &Cursor<'_>) -> bool {
-    let is_object = |first| matches!(first, Some(b'{' | b'n'));
     let has_columns = has_member(object, |name, first| match name {
         "payload" => false,
         "schema" => !is_object(first),
         _ => true,
     });
-    let has_schema = || has_member(object, |name, first| name == "schema" && is_object(first));
-    let has_payload = || {
-        has_member(object, |name, first| {
-            name == "payload" && (is_object(first) || has_schema())
-        })
-    };
-    (has_columns || !has_payload()) && !has_image(object)
+    let is_wrapper = !has_columns
+        && has_member(object, |name, first| {
+            name == "payload" && (is_object(first) || has_schema(object))
+        });
+    !is_wrapper && !has_image(object)
+}
+
+fn has_schema(object: &Cursor<'_>) -> bool {
+    has_member(object, |name, first| name == "schema" && is_object(first))
+}
+
+/// Returns whether a value is an object or null, by its first byte.
+fn is_object(first: Option<u8>) -> bool {
+    matches!(first, Some(b'{' | b'n'))
 }
 
 /// Returns whether an object is complete and has no member that only an envelope has.
@@ -333,8 +343,10 @@ impl<'a> Context<'a> for Reader<'_, 'a> {
         match token {
             ROW_IMAGE => {
                 let is_empty = cursor.peek() == Some(b'{') && cursor.clone().eat("{}");
-                let cells = row_image(cursor, self.events)?.filter(|_| !is_empty);
-                Ok(cells.map_or(Part::None, Part::Range))
+                Ok(match row_image(cursor, self.events)? {
+                    Some(cells) if !is_empty => Part::Range(cells),
+                    _ => Part::None,
+                })
             }
             SCHEMA => self.read_schema(cursor),
             PAYLOAD => self.read_payload(cursor).map(|()| Part::None),
@@ -399,19 +411,17 @@ impl<'r, 'a> Reader<'r, 'a> {
                 return self.read_cloud_event(cursor);
             }
         }
-        let is_suspect = members
-            .as_ref()
-            .map_or(true, |members| self.may_be_printed(members));
+        let is_suspect = match &members {
+            Ok(members) => self.may_be_printed(members),
+            Err(_) => true,
+        };
         if is_suspect && let Some(fault) = printed_avro::find(&start) {
             return Err(fault);
         }
-        let mut members = members.map_err(|fault| {
-            if may_be_row(&start) {
-                no_envelope(self.reading.quirks)
-            } else {
-                fault
-            }
-        })?;
+        let mut members = match members {
+            Err(_) if may_be_row(&start) => return Err(no_envelope(self.reading.quirks)),
+            members => members?,
+        };
         self.read_history(&mut members)?;
         Ok(match self.payload.take() {
             Some(mut message) => {
@@ -431,53 +441,50 @@ impl<'r, 'a> Reader<'r, 'a> {
         let is_null = cursor.peek() == Some(b'n');
         self.has_schema = true;
         let block = schema_part(cursor, self.events)?;
-        self.row = self
-            .events
-            .types
-            .schemas
-            .row()
-            .filter(|_| !is_null)
-            .cloned();
+        self.row = if is_null {
+            None
+        } else {
+            self.events.types.schemas.row().cloned()
+        };
         Ok(block.map_or(Part::None, Part::Index))
     }
 
     /// Reads the schema part after the payload that it describes. Some writers use this order.
     fn read_schema_behind(&mut self) -> Result<()> {
-        let wrapper = self.wrapper.take().filter(|_| !self.has_schema);
-        let is_schema = |name: &str, first| name == "schema" && first == Some(b'{');
-        let Some(mut schema) = wrapper.and_then(|wrapper| member(&wrapper, is_schema)) else {
-            return Ok(());
-        };
-        self.read_schema(&mut schema).map(drop)
+        if let Some(wrapper) = self.wrapper.take()
+            && !self.has_schema
+            && let Some(mut schema) = member(&wrapper, |name, first| {
+                name == "schema" && first == Some(b'{')
+            })
+        {
+            self.read_schema(&mut schema)?;
+        }
+        Ok(())
     }
 
     /// Returns whether a row has one of the table's columns, if any is requested.
     fn has_columns(&self, row: &Message<'a>) -> bool {
-        let has_schema = self.events.needs.images && !self.reading.options.has_objects.is_empty();
-        let cells = row
-            .after
-            .as_ref()
-            .or(row.before.as_ref())
-            .map_or(&[][..], |cells| self.events.cells_of(cells));
-        !has_schema
-            || cells
-                .iter()
-                .any(|(key, _)| self.events.keys.column(*key).is_some())
+        if !self.events.needs.images || self.reading.options.has_objects.is_empty() {
+            return true;
+        }
+        let Some(cells) = row.after.as_ref().or(row.before.as_ref()) else {
+            return false;
+        };
+        let mut cells = self.events.cells_of(cells).iter();
+        cells.any(|(key, _)| self.events.keys.column(*key).is_some())
     }
 
     /// Refuses objects that may be values of unions in Avro's JSON. Without a schema part, nothing proves that they are
     /// JSON columns.
     fn check_objects(&self, message: &Message<'a>, text: &str) -> Result<()> {
-        let images = [("before", &message.before), ("after", &message.after)];
-        images.into_iter().try_for_each(|(name, cells)| {
-            let cells = cells
-                .as_ref()
-                .map_or(&[][..], |cells| self.events.cells_of(cells));
-            cells
-                .iter()
-                .try_for_each(|cell| self.check_object(cell, text))
-                .map_err(|fault| fault.within(name))
-        })
+        for (name, cells) in [("before", &message.before), ("after", &message.after)] {
+            let Some(cells) = cells else { continue };
+            for cell in self.events.cells_of(cells) {
+                self.check_object(cell, text)
+                    .map_err(|fault| fault.within(name))?;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -491,26 +498,20 @@ impl<'r, 'a> Reader<'r, 'a> {
             // Without an index, the column is not requested, if there is a schema.
             None => !has_objects.is_empty(),
         };
-        let fault = if is_known {
-            None
-        } else {
-            printed_avro::ambiguous(json)
-        };
-        let byte = (json.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        fault.map_or(Ok(()), |fault| {
-            Err(fault.at(byte).within(self.events.keys.name(*key)))
-        })
+        if !is_known && let Some(fault) = printed_avro::ambiguous(json) {
+            let byte = (json.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+            return Err(fault.at(byte).within(self.events.keys.name(*key)));
+        }
+        Ok(())
     }
 
     /// Returns whether a row image may be the value of a union in Avro's JSON: it has no requested column, or a single
     /// one whose value is an object.
     fn may_be_printed(&self, members: &Members<'a>) -> bool {
-        let is_suspect =
-            |cells: &Cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]);
         [&members.before.0, &members.after.0]
             .into_iter()
             .flatten()
-            .any(is_suspect)
+            .any(|cells| matches!(self.events.cells_of(cells), [] | [(_, Value::Nested(_))]))
     }
 
     /// Reads the schema change within the text of `historyRecord`.
@@ -519,10 +520,9 @@ impl<'r, 'a> Reader<'r, 'a> {
             return Ok(());
         };
         let text = in_arena(text, self.events.arena);
-        let outside = |fault: Fault| fault.without_byte().within("historyRecord");
         let history: History<'a> =
             json_de::read(&mut Cursor::new(text, self.reading.lenient), self.events)
-                .map_err(outside)?;
+                .map_err(|fault| fault.without_byte().within("historyRecord"))?;
         members.databaseName = history.database_name;
         members.schemaName = history.schema_name;
         members.ddl = history.ddl;
@@ -588,8 +588,9 @@ impl<'r, 'a> Reader<'r, 'a> {
                 None => cursor.skip()?,
             }
         }
-        let missing = || Fault::new(Kind::Envelope, "is missing").within("data");
-        let mut message = self.payload.take().ok_or_else(missing)?;
+        let Some(mut message) = self.payload.take() else {
+            return Err(Fault::new(Kind::Envelope, "is missing").within("data"));
+        };
         for (member, name, value) in attributes {
             set_added(&mut message, member, &name, value, self.events.arena)?;
         }
@@ -615,8 +616,9 @@ impl<'r, 'a> Reader<'r, 'a> {
             key = events.keys.read(cursor, key)?;
             let value = cursor.value()?;
             let name = events.keys.name(key);
-            let member = added(name).filter(|_| !self.reading.options.is_op_column(name));
-            if let Some(member) = member {
+            if let Some(member) = added(name)
+                && !self.reading.options.is_op_column(name)
+            {
                 set_added(&mut message, member, name, value, events.arena)?;
             } else if message.is_column(key, value, self.reading, events)? && events.wants_cell(key)
             {
@@ -688,9 +690,7 @@ fn key_names(key: &[u8], events: &mut Events<'_>) -> Option<Range<usize>> {
 
 /// Returns whether a key is a payload with its schema part. A column may be called like either.
 fn is_wrapper(key: &Cursor<'_>) -> bool {
-    let has_schema = has_member(key, |name, first| {
-        name == "schema" && matches!(first, Some(b'{' | b'n'))
-    });
-    let is_payload = |name: &str, first| name == "payload" && first == Some(b'{');
-    has_member(key, is_payload) || has_schema && has_member(key, |name, _| name == "payload")
+    has_member(key, |name, first| {
+        name == "payload" && (first == Some(b'{') || has_schema(key))
+    })
 }

@@ -37,21 +37,21 @@ pub(super) fn ambiguous(json: &str) -> Option<Fault> {
 /// Returns the fault of an envelope that is printed Avro.
 #[cold]
 pub(super) fn find(envelope: &Cursor<'_>) -> Option<Fault> {
-    let outer = || {
-        printed_member(envelope, |name| {
-            members::find(name).is_some() || members::added(name).is_some()
-        })
-    };
-    let inner = |record: &str| {
-        let object = member(envelope, |name, first| {
-            name == record && first == Some(b'{')
-        })?;
-        printed_member(&object, |_| true).map(|fault| fault.within(record))
-    };
     printed_member(envelope, is_image)
-        .or_else(outer)
-        .or_else(|| inner("source"))
-        .or_else(|| inner("transaction"))
+        .or_else(|| printed_member(envelope, is_member))
+        .or_else(|| printed_inner_member(envelope, "source"))
+        .or_else(|| printed_inner_member(envelope, "transaction"))
+}
+
+fn printed_inner_member(envelope: &Cursor<'_>, record: &str) -> Option<Fault> {
+    let object = member(envelope, |name, first| {
+        name == record && first == Some(b'{')
+    })?;
+    printed_member(&object, |_| true).map(|fault| fault.within(record))
+}
+
+fn is_member(name: &str) -> bool {
+    members::find(name).is_some() || members::added(name).is_some()
 }
 
 fn is_image(name: &str) -> bool {
@@ -61,13 +61,12 @@ fn is_image(name: &str) -> bool {
 /// Returns whether the value of a member belongs to a union. A row image is within a member with its record's name.
 /// Debezium calls the record `Value` in the namespace of the table.
 fn is_printed(name: &str, value: &Cursor<'_>) -> bool {
-    let is_record =
-        |name: &str, first| (name == "Value" || name.ends_with(".Value")) && first == Some(b'{');
-    if is_image(name) {
-        has_member(value, is_record)
-    } else {
-        is_union(value.clone())
+    if !is_image(name) {
+        return is_union(value.clone());
     }
+    has_member(value, |name, first| {
+        (name == "Value" || name.ends_with(".Value")) && first == Some(b'{')
+    })
 }
 
 /// Returns the fault of the first matching member whose value belongs to a union.

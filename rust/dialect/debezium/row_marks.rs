@@ -103,28 +103,25 @@ fn meaning(value: Value<'_>) -> Result<Said<'_>> {
     } else {
         value.text()?
     };
-    let said = |op, is_before, operation| {
-        Ok(Said {
-            op,
-            is_before,
-            operation,
-        })
-    };
-    if BEFORE.iter().any(|word| word.eq_ignore_ascii_case(&text)) {
-        return said(Op::Update, true, Some(text));
-    }
-    match any_case(&text, &OPERATIONS) {
-        Some(op) => said(op, false, Some(text).filter(|text| !is_flag(text))),
+    let is_before = BEFORE.iter().any(|word| word.eq_ignore_ascii_case(&text));
+    let (op, operation) = match any_case(&text, &OPERATIONS) {
+        _ if is_before => (Op::Update, Some(text)),
+        Some(op) => (op, Some(text).filter(|text| !is_flag(text))),
         // The text is the time of the delete.
-        None if is_time(&text) => said(Op::Delete, false, None),
+        None if is_time(&text) => (Op::Delete, None),
         None => {
             let what = format!(
                 "{} is not an operation (I, U, D), true, false, or the time of a delete",
                 excerpt(&text)
             );
-            Err(Fault::new(Kind::Envelope, what))
+            return Err(Fault::new(Kind::Envelope, what));
         }
-    }
+    };
+    Ok(Said {
+        op,
+        is_before,
+        operation,
+    })
 }
 
 fn is_flag(text: &str) -> bool {
@@ -234,8 +231,9 @@ pub(super) fn find(name: &str, value: &Value<'_>, is_any: bool) -> Option<String
         }
         Value::Nested(_) => None,
         _ => {
-            let kind = kind_of(name, false).filter(|_| is_any || is_of_debezium(name, value))?;
-            marks_delete(kind, value).then(|| name.to_owned())
+            let kind = kind_of(name, false)?;
+            let is_mark = is_any || is_of_debezium(name, value);
+            (is_mark && marks_delete(kind, value)).then(|| name.to_owned())
         }
     }
 }

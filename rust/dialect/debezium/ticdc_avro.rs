@@ -79,7 +79,6 @@ fn read_statement(
     let statement: Statement = serde_json::from_slice(json).map_err(|error| {
         Fault::new(Kind::Envelope, format!("is not a TiCDC DDL event: {error}")).at(1)
     })?;
-    let named = |name: Option<String>| name.filter(|name| !name.is_empty()).map(Cow::Owned);
     let op = Op::of_statement(&statement.query);
     let mut envelope = Envelope {
         database: named(statement.schema),
@@ -92,19 +91,19 @@ fn read_statement(
     push(op, envelope, events)
 }
 
+fn named(name: Option<String>) -> Option<Cow<'static, str>> {
+    name.filter(|name| !name.is_empty()).map(Cow::Owned)
+}
+
 fn read_watermark(
     bytes: &[u8],
     reading: &ReadContext<'_, '_>,
     events: &mut Events<'_>,
 ) -> Result<()> {
-    let wrong = || {
-        Fault::new(
-            Kind::Envelope,
-            format!("expected a watermark of 8 bytes, found {}", bytes.len()),
-        )
-        .at(1)
+    let Ok(commit_ts) = bytes.try_into().map(i64::from_be_bytes) else {
+        let what = format!("expected a watermark of 8 bytes, found {}", bytes.len());
+        return Err(Fault::new(Kind::Envelope, what).at(1));
     };
-    let commit_ts = i64::from_be_bytes(bytes.try_into().map_err(|_| wrong())?);
     let mut envelope = Envelope::empty(reading.quirks);
     envelope.source.watermark_ts = Some(commit_ts);
     envelope.source.event_time = micros_of_commit_ts(commit_ts);
@@ -126,14 +125,10 @@ pub(crate) fn read_key<'a>(
     events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Result<bool> {
-    let missing = || {
-        Fault::new(
-            Kind::Envelope,
-            "is required for deletes; set the argument key to its column",
-        )
-        .within("key")
+    let Some(key) = key else {
+        let what = "is required for deletes; set the argument key to its column";
+        return Err(Fault::new(Kind::Envelope, what).within("key"));
     };
-    let key = key.ok_or_else(missing)?;
     if !is_named && !debezium_avro::is_tidb(key, caches) {
         return Ok(false);
     }

@@ -17,7 +17,10 @@ pub(super) static QUIRKS: Quirks = Quirks {
 /// Finds Debezium's member for a field that TiCDC adds to a row. Fields with a TiDB type are columns, whatever their
 /// names.
 pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<&'static Member> {
-    let member = match name {
+    if declared.tidb_type().is_some() {
+        return None;
+    }
+    match name {
         "_tidb_op" => members::find("op"),
         "_tidb_commit_physical_time" => members::find("source.ts_ms"),
         // The commit time is not read: deletes lack it, so offsets would not order changes with it and changes without
@@ -27,8 +30,7 @@ pub(super) fn added(name: &str, declared: &ConnectSchema) -> Option<&'static Mem
         | "_tidb_corrupted"
         | "_tidb_checksum_version" => Some(members::ignored()),
         _ => None,
-    };
-    member.filter(|_| declared.tidb_type().is_none())
+    }
 }
 
 /// Returns the database and the table in the name of a row's schema: `namespace.database.table`.

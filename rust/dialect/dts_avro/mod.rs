@@ -211,17 +211,18 @@ fn try_read<'a>(
     events: &mut Events<'a>,
     caches: &mut Caches<'a>,
 ) -> Option<Result<()>> {
-    let plan = PUBLISHED.as_ref().filter(|_| options.dts.is_none())?;
+    if options.dts.is_some() {
+        return None;
+    }
+    let plan = PUBLISHED.as_ref()?;
     let mut record = Record::new(bytes, plan, &mut caches.dts_avro, events);
     // The header has the names of the key, so they are read before it is known that the record is from DTS.
     events.set_quoting(QUIRKS.quoting);
-    let has_position = |source: &Source<'_>| source.position.is_some() || source.file.is_some();
-    if record.read_header(events).is_err()
-        || !events
-            .envelopes
-            .last()
-            .is_some_and(|envelope| has_position(&envelope.source))
-    {
+    let has_place = record.read_header(events).is_ok()
+        && events.envelopes.last().is_some_and(|envelope| {
+            envelope.source.position.is_some() || envelope.source.file.is_some()
+        });
+    if !has_place {
         events.envelopes.pop();
         return None;
     }
@@ -672,19 +673,17 @@ fn cells<'a, 'p>(
             .columns
             .get(at)
             .ok_or_else(|| count_mismatch(at + 1, at))?;
-        let value = match memo
-            .as_ref()
-            .filter(|_| !is_first)
-            .and_then(|memo| memo.get(at))
-            .filter(|memoized| reader.eat(memoized.0))
+        let value = if let Some(memo) = &memo
+            && !is_first
+            && let Some(memoized) = memo.get(at)
+            && reader.eat(memoized.0)
         {
-            Some(memoized) => memoized.1,
-            None => {
-                let value = cell
-                    .pick(reader)
-                    .and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
-                value.map_err(|fault| fault.within(events.keys.name(column.key)))?
-            }
+            memoized.1
+        } else {
+            let value = cell
+                .pick(reader)
+                .and_then(|cell| cell.read(reader, &plan.schemas, column, events.arena));
+            value.map_err(|fault| fault.within(events.keys.name(column.key)))?
         };
         if let (true, Some(memo)) = (is_first, &mut memo) {
             memo.push((reader.since(start), value));
@@ -703,10 +702,14 @@ fn cells<'a, 'p>(
 
 /// Returns the number of requested columns, if they are the table's first ones in their order.
 fn count_in_order(columns: &[ColumnDescriptor], events: &Events<'_>) -> Option<usize> {
-    let mut requested = columns.iter().filter(|column| column.is_requested);
-    requested.try_fold(0, |place, column| {
-        (events.keys.column(column.key) == Some(place)).then_some(place + 1)
-    })
+    let mut count = 0;
+    for column in columns.iter().filter(|column| column.is_requested) {
+        if events.keys.column(column.key) != Some(count) {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
 }
 
 /// Returns the block of declared types of a list of columns. `raw` is its cache key.
@@ -780,17 +783,14 @@ fn parse_position<'a>(position: &'a str, source: &mut Source<'a>) {
 
 /// Parses `database.table`, `database.schema.table`, or a database alone.
 fn parse_object_name<'a>(name: &'a str, arena: &'a Bump) -> Result<[Option<&'a str>; 3]> {
-    let unescape = |part| match unescaped(part) {
+    if name.is_empty() {
+        return Ok([None; 3]);
+    }
+    let mut parts = name.split('.').map(|part| match unescaped(part) {
         Cow::Borrowed(part) => part,
         Cow::Owned(part) => arena.alloc_str(&part),
-    };
-    let mut parts = name.split('.').map(unescape);
-    match [
-        parts.next().filter(|_| !name.is_empty()),
-        parts.next(),
-        parts.next(),
-        parts.next(),
-    ] {
+    });
+    match [parts.next(), parts.next(), parts.next(), parts.next()] {
         [.., Some(_)] => Err(Fault::new(
             Kind::Envelope,
             format!("{} has more than three parts", crate::error::excerpt(name)),
@@ -812,7 +812,10 @@ fn unescaped(name: &str) -> Cow<'_, str> {
 
 /// Converts an epoch to microseconds; 0 or less means unset.
 fn micros(time: i64) -> Option<i64> {
-    micros_of_epoch(time).filter(|_| time > 0)
+    match time {
+        1.. => micros_of_epoch(time),
+        _ => None,
+    }
 }
 
 fn text<'a>(encoding: &Choice<ScalarEncoding>, reader: &mut Reader<'a>) -> Result<Option<&'a str>> {

@@ -111,6 +111,12 @@ impl Choice<ScalarEncoding> {
 /// Path and expected type of a field that is read from a record.
 pub(super) type RequestedField = (&'static str, ExpectedType);
 
+fn find(requested: &[RequestedField], path: &str) -> Option<(usize, ExpectedType)> {
+    let mut requested = requested.iter().enumerate();
+    let (at, (_, expected)) = requested.find(|(_, (requested, _))| *requested == path)?;
+    Some((at, *expected))
+}
+
 /// A record flattened to a list of fields, some of them requested. Nested records are inlined, because Avro writes no
 /// bytes around them.
 #[derive(Debug, Default)]
@@ -219,23 +225,14 @@ impl RecordPlan {
         plan.add(schemas, schema, "", (bytes, numbers))?;
         let name = schemas.named(schema).map_or("", |named| &named.name);
         plan.layout = RecordLayout::of(&plan.fields);
-        let indices = |index_of: fn(&FieldPlan) -> Option<usize>| {
-            plan.fields.iter().filter_map(index_of).collect::<Vec<_>>()
-        };
-        let found_bytes = indices(|field| {
-            if let FieldPlan::Bytes(at, _) = field {
-                Some(*at)
-            } else {
-                None
+        let (mut found_bytes, mut found_numbers) = (Vec::new(), Vec::new());
+        for field in &plan.fields {
+            match field {
+                FieldPlan::Bytes(at, _) => found_bytes.push(*at),
+                FieldPlan::Number(at, _) => found_numbers.push(*at),
+                _ => {}
             }
-        });
-        let found_numbers = indices(|field| {
-            if let FieldPlan::Number(at, _) = field {
-                Some(*at)
-            } else {
-                None
-            }
-        });
+        }
         match missing(bytes, &found_bytes).or(missing(numbers, &found_numbers)) {
             Some(path) => Err(format!("{name} has no field {path}")),
             None => Ok(plan),
@@ -253,23 +250,14 @@ impl RecordPlan {
         for field in schemas.fields(schema).unwrap_or_default() {
             let path = format!("{parent}{}", field.name);
             let inner = format!("{path}.");
-            let index = |requested: &[RequestedField]| {
-                requested
-                    .iter()
-                    .position(|(requested, _)| *requested == path)
-            };
-            let compile = |requested: &[RequestedField], at: usize| {
-                let expected = requested
-                    .get(at)
-                    .map_or(ExpectedType::Bytes, |(_, expected)| *expected);
+            let compile = |expected| {
                 compile_scalar(schemas, &field.schema, expected)
                     .map_err(|what| format!("{path} {what}"))
             };
-            if let Some(at) = index(bytes) {
-                self.fields.push(FieldPlan::Bytes(at, compile(bytes, at)?));
-            } else if let Some(at) = index(numbers) {
-                self.fields
-                    .push(FieldPlan::Number(at, compile(numbers, at)?));
+            if let Some((at, expected)) = find(bytes, &path) {
+                self.fields.push(FieldPlan::Bytes(at, compile(expected)?));
+            } else if let Some((at, expected)) = find(numbers, &path) {
+                self.fields.push(FieldPlan::Number(at, compile(expected)?));
             } else if schemas.fields(&field.schema).is_some()
                 && bytes
                     .iter()

@@ -192,13 +192,12 @@ impl SchemaPlan {
                     encoding.number(reader).map(drop)
                 })
                 .map(|()| true),
-            Action::Tags(tags) => {
-                let tag = |reader: &mut Reader<'_>, encoding: &Choice<ScalarEncoding>| {
+            Action::Tags(tags) => self
+                .for_each_item(tags, reader, |reader, encoding| {
                     reader.is_text()?;
                     encoding.is_text(reader).map(drop)
-                };
-                self.for_each_item(tags, reader, tag).map(|()| true)
-            }
+                })
+                .map(|()| true),
             Action::SkipNumber => reader.long().map(|_| true),
             Action::SkipBytes => reader.bytes().map(|_| true),
             Action::Skip(schema) => self.schemas.skip(schema, reader).map(|()| true),
@@ -253,14 +252,13 @@ fn header_length(steps: &[Step]) -> usize {
 
 /// Returns the schema if it is a record, or the record `Record` of a union. The published schemas have either form.
 fn record_of<'s>(schemas: &Schemas, schema: &'s Schema) -> Option<&'s Schema> {
-    let is_record = |schema: &&Schema| schemas.fields(schema).is_some();
     match schema {
-        Schema::Union(types) => types.iter().filter(is_record).find(|record| {
-            schemas
-                .named(record)
-                .is_some_and(|named| named.name == "Record")
+        Schema::Union(types) => types.iter().find(|branch| {
+            let named = schemas.named(branch);
+            schemas.fields(branch).is_some() && named.is_some_and(|named| named.name == "Record")
         }),
-        other => Some(other).filter(is_record),
+        other if schemas.fields(other).is_some() => Some(other),
+        _ => None,
     }
 }
 
@@ -302,8 +300,10 @@ fn tags(schemas: &Schemas, schema: &Schema) -> ItemsEncoding {
 }
 
 fn each(schemas: &Schemas, item: &Schema, expected: ExpectedType, whole: &Schema) -> ItemsEncoding {
-    compile_scalar(schemas, item, expected)
-        .map_or_else(|_| ItemsEncoding::Other(whole.clone()), ItemsEncoding::Each)
+    match compile_scalar(schemas, item, expected) {
+        Ok(encoding) => ItemsEncoding::Each(encoding),
+        Err(_) => ItemsEncoding::Other(whole.clone()),
+    }
 }
 
 fn columns_field(schemas: &Schemas, schema: &Schema) -> Result<Choice<ColumnsEncoding>, String> {

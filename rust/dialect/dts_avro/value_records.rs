@@ -239,29 +239,33 @@ impl ValueRecord {
             | ValueRecord::Decimal
             | ValueRecord::Geometry => {
                 let ([value], []) = plan.read(reader, schemas)?;
-                match value.filter(|_| column.is_requested) {
-                    Some(value) => self.single(value, arena),
-                    None => Ok(Value::Null),
+                match value {
+                    Some(value) if column.is_requested => self.single(value, arena),
+                    _ => Ok(Value::Null),
                 }
             }
             ValueRecord::Character => {
                 let ([value, charset], []) = plan.read(reader, schemas)?;
-                match value.filter(|_| column.is_requested) {
-                    Some(value) => character(value, charset.unwrap_or_default(), arena),
-                    None => Ok(Value::Null),
+                match value {
+                    Some(value) if column.is_requested => {
+                        character(value, charset.unwrap_or_default(), arena)
+                    }
+                    _ => Ok(Value::Null),
                 }
             }
             ValueRecord::Float => {
                 let ([], [bits]) = plan.read(reader, schemas)?;
-                Ok(bits.map_or(Value::Null, |bits| {
-                    float(f64::from_bits(bits as u64), column.type_number)
-                }))
+                Ok(match bits {
+                    Some(bits) => float(f64::from_bits(bits as u64), column.type_number),
+                    None => Value::Null,
+                })
             }
             ValueRecord::Timestamp => {
                 let ([], [seconds, micros]) = plan.read(reader, schemas)?;
-                seconds.map_or(Ok(Value::Null), |seconds| {
-                    timestamp(seconds, micros.unwrap_or(0))
-                })
+                match seconds {
+                    Some(seconds) => timestamp(seconds, micros.unwrap_or(0)),
+                    None => Ok(Value::Null),
+                }
             }
             ValueRecord::DateTime => {
                 if plan.has_optional_numbers()
@@ -279,9 +283,10 @@ impl ValueRecord {
             }
             ValueRecord::Object => {
                 let ([value, expected], []) = plan.read(reader, schemas)?;
-                Ok(value.map_or(Value::Null, |value| {
-                    object(value, expected.unwrap_or_default())
-                }))
+                Ok(match value {
+                    Some(value) => object(value, expected.unwrap_or_default()),
+                    None => Value::Null,
+                })
             }
             ValueRecord::Zoned => {
                 let ([zone], date_time_parts) = plan.read(reader, schemas)?;
@@ -307,10 +312,10 @@ impl ValueRecord {
             ValueRecord::Text => Value::Plain(value),
             // Java's BigDecimal prints some values with an exponent, MySQL never does.
             ValueRecord::Decimal if value.iter().any(|byte| byte | 0x20 == b'e') => {
-                let plain = utf8(value).and_then(without_exponent);
-                plain.map_or(Value::Digits(value), |plain| {
-                    Value::Number(arena.alloc_str(&plain))
-                })
+                match utf8(value).and_then(without_exponent) {
+                    Some(plain) => Value::Number(arena.alloc_str(&plain)),
+                    None => Value::Digits(value),
+                }
             }
             // The record's precision is the column's width in bytes. It is ignored.
             _ => Value::Digits(value),
@@ -347,8 +352,10 @@ fn object<'a>(value: &'a [u8], expected: &[u8]) -> Value<'a> {
     let is_text = ["TEXT", "JSON", "ENUM", "SET", "XML"]
         .iter()
         .any(|text| expected.eq_ignore_ascii_case(text.as_bytes()));
-    let text = utf8(value).filter(|_| is_text);
-    text.map_or(Value::Bytes(value), Value::Text)
+    match utf8(value) {
+        Some(text) if is_text => Value::Text(text),
+        _ => Value::Bytes(value),
+    }
 }
 
 const MICROS: i64 = 1_000_000;
@@ -393,10 +400,10 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
             None | Some(0),
         ] => {
             let date = date_time_text([year, month, day, 0, 0, 0, 0])?;
-            Ok(date.days().map_or_else(
-                |_| Value::Text(arena.alloc_str(&print(&date, false))),
-                Value::Date,
-            ))
+            Ok(match date.days() {
+                Ok(days) => Value::Date(days),
+                Err(_) => Value::Text(arena.alloc_str(&print(&date, false))),
+            })
         }
         [
             Some(year),
@@ -409,11 +416,11 @@ fn date_time<'a>(parts: &[Option<i64>; 7], arena: &'a Bump) -> Decoded<'a> {
         ] => {
             let date_time =
                 date_time_text([year, month, day, hour, minute, second, micros.unwrap_or(0)])?;
-            let micros = |seconds| seconds * MICROS + i64::from(date_time.nanos / 1000);
-            Ok(date_time.seconds().map_or_else(
-                |_| Value::Text(arena.alloc_str(&print(&date_time, true))),
-                |seconds| Value::DateTime(micros(seconds)),
-            ))
+            let micros = i64::from(date_time.nanos / 1000);
+            Ok(match date_time.seconds() {
+                Ok(seconds) => Value::DateTime(seconds * MICROS + micros),
+                Err(_) => Value::Text(arena.alloc_str(&print(&date_time, true))),
+            })
         }
         _ => Err(type_error(format!(
             "a DateTime of {} is not a date, time or year",
@@ -492,30 +499,35 @@ fn time<'a>(parts: [i64; 4]) -> Decoded<'a> {
 }
 
 fn date_time_text<'a>(parts: [i64; 7]) -> std::result::Result<DateTimeText, Box<BadValue<'a>>> {
-    let [year, month, day, hour, minute, second, micros] = parts;
-    let two_digits = |part: i64| u8::try_from(part).ok().filter(|part| *part < 100);
-    let text = || {
-        Some(DateTimeText {
-            year: u16::try_from(year).ok().filter(|year| *year < 10_000)?,
-            month: two_digits(month)?,
-            day: two_digits(day)?,
-            hour: two_digits(hour)?,
-            minute: two_digits(minute)?,
-            second: two_digits(second)?,
-            nanos: u32::try_from(micros)
-                .ok()
-                .filter(|micros| i64::from(*micros) < MICROS)?
-                * 1000,
-            offset: None,
-            has_time: true,
-        })
-    };
-    text().ok_or_else(|| {
+    checked_date_time(parts).ok_or_else(|| {
         range_error(format!(
             "a DateTime of {} does not fit into a date",
             format_parts(&parts.map(Some))
         ))
     })
+}
+
+fn checked_date_time(
+    [year, month, day, hour, minute, second, micros]: [i64; 7],
+) -> Option<DateTimeText> {
+    Some(DateTimeText {
+        year: u16::try_from(year).ok().filter(|year| *year < 10_000)?,
+        month: two_digits(month)?,
+        day: two_digits(day)?,
+        hour: two_digits(hour)?,
+        minute: two_digits(minute)?,
+        second: two_digits(second)?,
+        nanos: u32::try_from(micros)
+            .ok()
+            .filter(|micros| i64::from(*micros) < MICROS)?
+            * 1000,
+        offset: None,
+        has_time: true,
+    })
+}
+
+fn two_digits(part: i64) -> Option<u8> {
+    u8::try_from(part).ok().filter(|part| *part < 100)
 }
 
 /// Prints a date that does not exist in the calendar, such as a zero date, like MySQL.

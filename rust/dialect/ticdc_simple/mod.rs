@@ -239,24 +239,25 @@ impl<'a> Message<'a> {
             None if self.data.0.is_some() || self.old.0.is_some() => {
                 Err(unknown_operation(self.operation.as_ref()).within("type"))
             }
-            None => Ok(self
-                .sql
-                .as_ref()
-                .map_or(Op::Other, |sql| Op::of_statement(&sql.0))),
+            None => Ok(match &self.sql {
+                Some(sql) => Op::of_statement(&sql.0),
+                None => Op::Other,
+            }),
         }
     }
 
     /// Returns the images, which are whole. With `handleKeyOnly`, they have only the columns of the key.
     fn images(&self, op: Op) -> Result<(Option<Image>, Option<Image>)> {
-        let image = |image: &RowImage| image.0.clone().map(Image::whole);
-        let required =
-            |member: &RowImage, name: &str| image(member).ok_or_else(|| no_row(op).within(name));
-        Ok(match op {
-            Op::Insert => (None, Some(required(&self.data, "data")?)),
-            Op::Update => (image(&self.old), Some(required(&self.data, "data")?)),
-            Op::Delete => (Some(required(&self.old, "old")?), None),
-            _ => (None, None),
-        })
+        let data = self.data.0.clone().map(Image::whole);
+        let old = self.old.0.clone().map(Image::whole);
+        match op {
+            Op::Insert | Op::Update if data.is_none() => Err(no_row(op).within("data")),
+            Op::Insert => Ok((None, data)),
+            Op::Update => Ok((old, data)),
+            Op::Delete if old.is_none() => Err(no_row(op).within("old")),
+            Op::Delete => Ok((old, None)),
+            _ => Ok((None, None)),
+        }
     }
 
     fn envelope(
@@ -305,8 +306,8 @@ impl<'a> Message<'a> {
                 operation: text(self.operation),
                 event_time: commit_ts.and_then(micros_of_commit_ts),
                 produced_time: self.build_ts.and_then(micros_of_epoch),
-                commit_ts: commit_ts.filter(|_| !is_watermark),
-                watermark_ts: commit_ts.filter(|_| is_watermark),
+                commit_ts: if is_watermark { None } else { commit_ts },
+                watermark_ts: if is_watermark { commit_ts } else { None },
                 ..Source::default()
             },
             ..envelope

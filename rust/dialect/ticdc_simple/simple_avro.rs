@@ -75,15 +75,14 @@ fn ddl<'a>(reader: &mut Reader<'a>, events: &Events<'a>) -> Result<Message<'a>> 
     let sql = Some(CowStr(reader.text().within("sql")?.into()));
     let commit_ts = Some(reader.long().within("commitTs")?);
     let build_ts = Some(reader.long().within("buildTs")?);
-    let schema = |reader: &mut Reader<'a>| table_schema(reader, events);
-    let table_schema = optional(reader, schema).within("tableSchema")?;
-    optional(reader, schema).within("preTableSchema")?;
+    let schema = optional(reader, |reader| table_schema(reader, events)).within("tableSchema")?;
+    optional(reader, |reader| table_schema(reader, events)).within("preTableSchema")?;
     Ok(Message {
         operation,
         sql,
         commit_ts,
         build_ts,
-        table_schema,
+        table_schema: schema,
         ..Message::default()
     })
 }

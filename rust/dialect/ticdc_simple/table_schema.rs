@@ -130,12 +130,6 @@ pub(crate) struct TableSchema {
 
 impl TableSchema {
     pub fn parse(json: &str) -> Result<Self> {
-        let invalid = |error: serde_json::Error| {
-            Fault::new(
-                Kind::Envelope,
-                format!("is not a TiCDC table schema: {error}"),
-            )
-        };
         let Description {
             database,
             table,
@@ -143,7 +137,10 @@ impl TableSchema {
             columns,
             indexes,
             ..
-        } = serde_json::from_str(json).map_err(invalid)?;
+        } = serde_json::from_str(json).map_err(|error| {
+            let what = format!("is not a TiCDC table schema: {error}");
+            Fault::new(Kind::Envelope, what)
+        })?;
         let columns = columns.unwrap_or_default();
         let types = columns.iter().map(|column| {
             format!(
@@ -222,15 +219,10 @@ pub(crate) struct TableSchemas(Vec<TableSchema>);
 impl TableSchemas {
     /// Parses table schemas, each a JSON text.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
-        let schema = |(at, text): (usize, &String)| {
+        let schemas = texts.iter().enumerate().map(|(at, text)| {
             TableSchema::parse(text).map_err(|fault| format!("[{at}] {}", fault.into_parts().what))
-        };
-        texts
-            .iter()
-            .enumerate()
-            .map(schema)
-            .collect::<Result<_, _>>()
-            .map(TableSchemas)
+        });
+        schemas.collect::<Result<_, _>>().map(TableSchemas)
     }
 
     /// Returns the schema of a message's table. Another version would read the row wrongly, so it is an error. A table
