@@ -40,8 +40,8 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 UNIT := tests/python tests/lakehouse/unit
 
-# Without its flags, as the tests of the documentation cannot reach the job server of this make. `make test` runs them when the
-# tests of Python wait, so NICE is `nice` there.
+# Without its flags, as the tests of the documentation cannot reach the job server of this make. `make test` runs them beside
+# pytest at a lower priority: NICE is `nice` there.
 test-rust:
 	MAKEFLAGS= $(NICE) cargo test --locked
 

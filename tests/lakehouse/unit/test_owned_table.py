@@ -127,7 +127,7 @@ def test_without_the_package(target, monkeypatch):
 
 
 def test_no_tombstone_has_wrong_statistics(tmp_path):
-    """delta-rs computes those of wide decimals with floats. Readers skip files by them."""
+    """delta-rs computes statistics of wide decimals with floats, and readers skip files by statistics."""
     target, key = str(tmp_path / "unsigned"), {"id": "bigint unsigned", "name": "varchar(9)"}
     fields = {"id": pa.decimal128(20, 0), "name": pa.string(), "_towpath": ORDER}
     DeltaTable.create(target, pa.schema(list(fields.items())))
