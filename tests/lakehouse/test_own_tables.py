@@ -1,10 +1,13 @@
 """Compare the tables of states and of statements, written by delta-rs and by Spark, with a model."""
 
+import json
 import random
 import shutil
 from datetime import datetime, timedelta, timezone
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from delta_history import commits
 from lake_topic import Topic, canal
@@ -157,6 +160,18 @@ def test_rows_are_appended_that_a_table_lacks(spark, tmp_path, zone):
     assert {way: sorted(str(row[:-1]) for row in rows) for way, rows in found.items()} == dict.fromkeys(paths, wanted)
     assert in_tasks.refused == {}
     assert "spark" not in writers(spark, paths["task"])[:3]
+
+
+def test_a_log_of_many_batches_has_few_files_and_checkpoints(spark, tmp_path):
+    path, in_tasks = tmp_path / "log", TaskMerges()
+    log = LogTable(str(path), ("sql",), in_tasks)
+    for at in range(25):
+        log.append(spark, pa.table({"sql": [f"CREATE TABLE t{at} (id int)"]}))
+    assert in_tasks.refused == {}
+    stored = DeltaTable(path)
+    assert len(stored.file_uris()) <= 10
+    assert stored.version() - json.loads((path / "_delta_log" / "_last_checkpoint").read_text())["version"] < 15
+    assert spark.read.format("delta").load(str(path)).count() == 25
 
 
 def test_a_query_logs_a_statement_once(spark, tmp_path):

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from spark_cluster import QUICK_START
-
 IS_CONNECT = "TOWPATH_TEST_CONNECT" in os.environ
 """Whether tests run as clients of a Connect server, which pyspark starts. Not all can: some ask the JVM."""
 
@@ -18,8 +16,6 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     # Workers have to run the Python that has towpath; timestamps are collected in the process's time zone.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # `spark-submit`, which starts every driver, gives these to its JVM before those of `settings`.
-    os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
     os.environ["TZ"] = "UTC"
     time.tzset()
     start = SparkSession.builder.remote if IS_CONNECT else SparkSession.builder.master

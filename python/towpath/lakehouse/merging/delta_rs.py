@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import time
@@ -12,9 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.printable import printable
+
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, WriterProperties
     from deltalake.table import TableMerger
+
+_log = logging.getLogger("towpath.spark")
 
 _Result = TypeVar("_Result")
 
@@ -130,11 +135,14 @@ def maintain(table: DeltaTable, since: int, optimize_every: int | None) -> None:
     """Compact a small table with many files, and write a checkpoint of its log after each tenth version.
 
     Without both, a batch with a few new rows takes four times as long after 40 such batches. `since` is the version
-    before the batch.
-
-    Raises:
-        RefusedError: delta-rs might write the table differently from Spark, or it is not small.
+    before the batch. The batch is already written, so an error does not fail it.
     """
+    found = attempted(lambda: _maintain(table, since, optimize_every))
+    if isinstance(found, BaseException):
+        _log.info("%s: not compacted: %s", table.table_uri, printable(str(found)))
+
+
+def _maintain(table: DeltaTable, since: int, optimize_every: int | None) -> None:
     _check_rewritable(table)
     if table.version() // _CHECKPOINT_EVERY > since // _CHECKPOINT_EVERY:
         table.create_checkpoint()

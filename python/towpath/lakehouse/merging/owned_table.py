@@ -8,13 +8,11 @@ nor other writers can apply a change twice, and none of them loses a commit.
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +46,10 @@ from towpath.lakehouse.reading.arrow_batches import cast, groups_of, taken
 from towpath.lakehouse.reading.blocks import stream
 from towpath.lakehouse.reading.changes import COLUMNS, ChangeReader
 from towpath.places import KAFKA
-from towpath.printable import printable
 from towpath.workers import begin_task
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-_log = logging.getLogger("towpath.spark")
 
 RESULT = pa.schema(
     [
@@ -234,14 +229,14 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     deletes = pc.sum(is_gone).as_py() or 0
     if deletes:
         tombstones = _remember(table, keys.filter(is_gone), orders.filter(is_gone), tombstones)
-        _maintain(tombstones, known_since, None)
+        maintain(tombstones, known_since, None)
     is_known = found.column("is_known")
     is_written = pc.and_(is_applied, pc.or_(pc.invert(is_delete), is_known))
     if pc.any(is_written).as_py():
         since = target.version()
         write = _merge_rows if pc.any(pc.and_(is_written, is_known)).as_py() else _append_rows
         write(target, table, newest.filter(is_written), orders.filter(is_written))
-        _maintain(target, since, table.optimize_every)
+        maintain(target, since, table.optimize_every)
     return {
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
         "delete": deletes,
@@ -285,13 +280,6 @@ def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
         if not is_conflict(error):
             raise
     tombstones.update_incremental()
-
-
-def _maintain(table: DeltaTable, since: int, optimize_every: int | None) -> None:
-    """Keep a table quick to open. The batch is already written, so an error does not fail it."""
-    found = attempted(partial(maintain, table, since, optimize_every))
-    if isinstance(found, BaseException):
-        _log.info("%s: not compacted: %s", table.table_uri, printable(str(found)))
 
 
 def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, known: DeltaTable | None) -> DeltaTable:

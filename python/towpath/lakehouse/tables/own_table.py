@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.lakehouse.merging.delta_rs import begun_merge, quoted, retried
+from towpath.lakehouse.merging.delta_rs import begun_merge, maintain, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.tables.driver_tables import DriverTable
@@ -22,6 +22,8 @@ from towpath.spark.types import struct_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+_MOST_FILES = 10
 
 
 class OwnTable:
@@ -81,12 +83,14 @@ class OwnTable:
         return self._in_tasks.may_in_driver(spark, self.target)
 
     def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str], *, adds: bool) -> None:
-        merge = begun_merge(self._in_tasks.open(spark, self.target), rows, same)
+        target = self._in_tasks.open(spark, self.target)
+        since, merge = target.version(), begun_merge(target, rows, same)
         if updates:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
         if adds:
             merge = merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names})
         merge.execute()
+        maintain(target, since, _MOST_FILES)
 
 
 class LogTable(OwnTable):
