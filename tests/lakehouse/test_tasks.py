@@ -133,7 +133,7 @@ FEATURES = {
 }
 """For each table, a statement and the reason for which a task refuses it."""
 
-ROWS = {"appended": 1, "merged": 2, "dies": 2}
+ROWS = {"appended": 1, "overwritten": 2, "merged": 2, "dies": 2}
 """The tables of the other tests, and their rows."""
 
 
@@ -159,11 +159,10 @@ def owned(topic, table, **changed):
     return OwnedTable({PART: decoder}, **{**known, "forget_before": None, **changed})
 
 
-@pytest.mark.parametrize("table", ["appended", "merged"])
+@pytest.mark.parametrize("table", ["appended", "overwritten", "merged"])
 def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch, table):
     """The table `appended` lacks the row before."""
-    name = {"appended": "_append_rows", "merged": "_merge_rows"}[table]
-    write, others = getattr(owned_table, name), []
+    write, others = owned_table._write, []
     newer = canal(9, "INSERT", table, row(1, "newer"), second=9)
 
     def write_late(*arguments):
@@ -171,7 +170,9 @@ def test_a_commit_between_reading_and_writing_is_seen(targets, monkeypatch, tabl
             others.append(targets.replicate(newer, merge="spark"))
         write(*arguments)
 
-    monkeypatch.setattr(owned_table, name, write_late)
+    monkeypatch.setattr(owned_table, "_write", write_late)
+    if table == "merged":
+        monkeypatch.setattr(owned_table, "_is_overwritten", lambda *_: False)
     older = canal(5, "INSERT", table, row(1, "older"), second=5)
     found = apply(owned(targets, table), [batch(older)])
     assert (len(others), found["row"], found["old"]) == (1, 0, 1)
@@ -185,7 +186,7 @@ def test_a_task_that_dies_between_tombstones_and_merge_is_repeated(targets, monk
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(owned_table, "_merge_rows", die)
+        patched.setattr(owned_table, "_write", die)
         with pytest.raises(MemoryError):
             apply(owned(targets, "dies"), [delete])
     assert sorted(targets.names("dies")) == [0, 1]

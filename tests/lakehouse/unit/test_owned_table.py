@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from lake_topic import canal, row
 from task_attempts import PART, attempts_at_the_same_time, batch, created, inserts, owned, random_batches, stored
 from towpath.lakehouse.merging import owned_table
-from towpath.lakehouse.merging.delta_rs import BatchRefusedError, Limits, RefusedError
+from towpath.lakehouse.merging.delta_rs import BatchRefusedError, RefusedError, Size
 from towpath.lakehouse.merging.owned_table import apply
 from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.order.order_arrays import ORDER
@@ -73,8 +73,10 @@ def test_tasks_that_are_killed_anywhere(target, kills):
     assert killed, "every task was faster"
 
 
+@pytest.mark.parametrize("is_overwritten", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_maintenance_changes_no_row(target, seed):
+def test_maintenance_changes_no_row(target, seed, is_overwritten, monkeypatch):
+    monkeypatch.setattr(owned_table, "_is_overwritten", lambda *_: is_overwritten)
     rng = random.Random(seed)
     batches, rows = random_batches(rng)
     for messages in batches:
@@ -98,7 +100,7 @@ def test_a_table_of_many_batches_has_few_files_and_checkpoints(target):
 
 def test_limits(tmp_path, monkeypatch):
     target = created(str(tmp_path / "limited"), rows=5)
-    for limits in (Limits(rows=4), Limits(size=100)):
+    for limits in (Size(4, 1 << 20), Size(5, 100)):
         monkeypatch.setattr(owned_table, "LIMITS", limits)
         with pytest.raises(RefusedError, match=r"5 rows in .* more than a task can merge"):
             apply(owned(target), [batch(canal(9, "INSERT", "a", row(9, "y")))])

@@ -194,7 +194,7 @@ class BySpark:
                 self._create_truncated(table, target)
             return Applied({OLD: table.rows}), []
         readers = columns.readers()
-        if existing is not None and (apply.writer.size(spark) or 0) > LIMITS.size:
+        if existing is not None and (apply.writer.size(spark) or 0) > LIMITS.bytes:
             self._mark_rows(target)
         changes = self._changes(table, columns, readers)
         if columns.are_appended:

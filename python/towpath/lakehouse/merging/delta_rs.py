@@ -48,18 +48,23 @@ class BatchRefusedError(RefusedError):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Largest target that a task merges. Its memory grows by about 200 bytes with each row."""
+class Size:
+    """Size of a table."""
 
-    rows: int = 4_000_000
-    size: int = 256 << 20
-    """Size of the files in bytes."""
+    rows: int
+    bytes: int
+    """Size of the files."""
+
+    def is_within(self, limits: Size) -> bool:
+        """Return whether no number is larger than that of the limits."""
+        return self.rows <= limits.rows and self.bytes <= limits.bytes
 
 
-LIMITS = Limits()
+LIMITS = Size(4_000_000, 256 << 20)
+"""Largest target that a task merges. Its memory grows by about 200 bytes with each row."""
 
-SMALL_TABLE = Limits(rows=100_000, size=16 << 20)
-"""Largest table that the driver changes with delta-rs. For a statement it holds keys and order values."""
+SMALL_TABLE = Size(100_000, 16 << 20)
+"""Largest table that the driver changes with delta-rs, and that a task overwrites or compacts."""
 
 
 def attempted(action: Callable[[], _Result]) -> _Result | BaseException:
@@ -85,7 +90,7 @@ def open_if_exists(location: str, storage: Mapping[str, str] | None) -> DeltaTab
         return None
 
 
-def opened(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Limits) -> DeltaTable:
+def opened(location: str, storage: Mapping[str, str] | None, id: str | None, limits: Size) -> DeltaTable:
     """Open a table that delta-rs writes like Spark. `id` is the expected id in its metadata, if Spark knows it.
 
     Raises:
@@ -100,7 +105,7 @@ def opened(location: str, storage: Mapping[str, str] | None, id: str | None, lim
     return found
 
 
-def _check(target: DeltaTable, limits: Limits) -> None:
+def _check(target: DeltaTable, limits: Size) -> None:
     """Refuse a table that is too large, or that delta-rs might write differently from Spark."""
     protocol, settings = target.protocol(), target.metadata().configuration
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
@@ -110,10 +115,16 @@ def _check(target: DeltaTable, limits: Limits) -> None:
         raise RefusedError(f"the table has the unsupported Delta writer version {protocol.min_writer_version}")
     if on := [name for name in _OFF if settings.get(name, "false").lower() == "true"]:
         raise RefusedError(f"the table has the unsupported properties {', '.join(on)}")
-    files = pa.table(target.get_add_actions(flatten=True))
-    size, rows = (pc.sum(files[name]).as_py() or 0 for name in ("size_bytes", "num_records"))
-    if size > limits.size or rows > limits.rows:
-        raise RefusedError(f"the table has {rows:,} rows in {size:,} bytes, more than a task can merge")
+    found = size_of(target)
+    if not found.is_within(limits):
+        raise RefusedError(f"the table has {found.rows:,} rows in {found.bytes:,} bytes, more than a task can merge")
+
+
+def size_of(table: DeltaTable) -> Size:
+    """Return the size of a table."""
+    files = pa.table(table.get_add_actions(flatten=True))
+    rows, size = (pc.sum(files[name]).as_py() or 0 for name in ("num_records", "size_bytes"))
+    return Size(rows, size)
 
 
 def is_mapped(table: DeltaTable) -> bool:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from towpath._towpath import KeySet, change_outcomes, statement_bounds
 from towpath.lakehouse.merging.delta_rs import (
     LIMITS,
+    SMALL_TABLE,
     BatchRefusedError,
     RefusedError,
     attempted,
@@ -37,6 +38,7 @@ from towpath.lakehouse.merging.delta_rs import (
     quoted,
     retried,
     select,
+    size_of,
     without_wrong_statistics,
 )
 from towpath.lakehouse.merging.fold import ADDED, Fold, key_values
@@ -214,15 +216,15 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     """Merge the newest change of each key."""
     target = opened(table.target, table.storage, table.id, LIMITS)
     orders, is_delete = newest.column("order"), pc.equal(newest.column("op"), DELETE)
-    names = [f"k{at}" for at, _ in enumerate(table.keys)]
-    own = dict(zip(names, map(quoted, names_in(target, table.keys)), strict=True))
-    rows = _stored(target, {**own, "known": quoted(table.order)}, keys)
+    names = names_in(target, table.keys)
+    whole = _whole(target) if _is_overwritten(target, len(newest)) else None
+    rows = _stored(_rows(target, [*names, table.order]) if whole is None else whole, names, table.order, keys)
     tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
     known_since = tombstones.version() if tombstones is not None else 0
     if tombstones is not None:
         _tidy(tombstones, table.forget_before)
-        columns = {**{name: name for name in names}, "known": '"order"', "truncated": "truncated"}
-        gone = _stored(tombstones, columns, keys)
+        of_keys = [one.name for one in keys.type]
+        gone = _stored(_of_deletes(_rows(tombstones, [*of_keys, "order", "truncated"])), of_keys, "order", keys)
     found = change_outcomes((keys, orders, is_delete), rows, gone)
     is_applied, orders = found.column("is_applied"), with_event_times(orders, found.column("event_time"))
     is_gone = pc.and_(is_applied, is_delete)
@@ -234,8 +236,9 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     is_written = pc.and_(is_applied, pc.or_(pc.invert(is_delete), is_known))
     if pc.any(is_written).as_py():
         since = target.version()
-        write = _merge_rows if pc.any(pc.and_(is_written, is_known)).as_py() else _append_rows
-        write(target, table, newest.filter(is_written), orders.filter(is_written))
+        replaced = keys.filter(pc.and_(is_written, is_known))
+        kept = None if whole is None else [_without(part, names, replaced) for part in whole]
+        _write(target, table, newest.filter(is_written), orders.filter(is_written), kept if len(replaced) else [])
         maintain(target, since, table.optimize_every)
     return {
         "row": (pc.sum(is_applied).as_py() or 0) - deletes,
@@ -246,24 +249,51 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     }
 
 
-def _stored(
-    table: DeltaTable, columns: Mapping[str, str], keys: pa.StructArray
-) -> tuple[pa.StructArray, pa.StructArray]:
-    """Return the keys and order values that a table stores for some keys. Read it in parts, to save memory.
+def _rows(table: DeltaTable, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """Yield columns of all rows in parts, to save memory."""
+    return select(table, {quoted(name): quoted(name) for name in names})
 
-    `columns` are the table's expressions for k0, k1 and so on, for `known`, and of tombstones for `truncated`.
-    """
-    wanted, found = KeySet(keys), [(keys[:0], pa.array([], ORDER))]
-    for part in select(table, columns):
-        own = [cast(part.column(one.name), one.type) for one in keys.type]
-        if "truncated" in columns and pc.any(part.column("truncated")).as_py():
+
+def _whole(table: DeltaTable) -> list[pa.RecordBatch]:
+    """Return all rows with the types in the table's schema, since filters do not take the view types of delta-rs."""
+    schema = pa.schema(table.schema().to_arrow())
+    parts = _rows(table, schema.names)
+    return [pa.record_batch(list(map(_plain, part.columns, schema)), schema) for part in parts]
+
+
+def _plain(array: pa.Array, field: pa.Field) -> pa.Array:
+    return cast_struct(array, field.type) if pa.types.is_struct(field.type) else cast(array, field.type)
+
+
+def _of_deletes(tombstones: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for part in tombstones:
+        if pc.any(part.column("truncated")).as_py():
             raise RefusedError("apply_changes has truncated the table")
-        stored = pa.StructArray.from_arrays(own, fields=list(keys.type))
+        yield part
+
+
+def _stored(
+    parts: Iterable[pa.RecordBatch], names: Sequence[str], order: str, keys: pa.StructArray
+) -> tuple[pa.StructArray, pa.StructArray]:
+    """Return the keys and order values of the rows with some keys. `names` are the columns of the key."""
+    wanted, found = KeySet(keys), [(keys[:0], pa.array([], ORDER))]
+    for part in parts:
+        stored = _key_of(part, names, keys.type)
         is_row = wanted.contains(stored)
         if pc.any(is_row).as_py():
-            found.append((stored.filter(is_row), cast_struct(part.column("known"), ORDER).filter(is_row)))
+            found.append((stored.filter(is_row), cast_struct(part.column(order), ORDER).filter(is_row)))
     stored_keys, orders = (pa.concat_arrays(one) for one in zip(*found, strict=True))
     return stored_keys, orders
+
+
+def _key_of(rows: pa.RecordBatch, names: Sequence[str], kind: pa.StructType) -> pa.StructArray:
+    own = [cast(rows.column(name), one.type) for name, one in zip(names, kind, strict=True)]
+    return pa.StructArray.from_arrays(own, fields=list(kind))
+
+
+def _without(rows: pa.RecordBatch, names: Sequence[str], replaced: pa.StructArray) -> pa.RecordBatch:
+    """Return the rows whose keys are not replaced."""
+    return rows.filter(pc.invert(KeySet(replaced).contains(_key_of(rows, names, replaced.type))))
 
 
 def _tidy(tombstones: DeltaTable, forget_before: datetime | None) -> None:
@@ -299,25 +329,52 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     return known
 
 
-def _append_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:
-    """Append rows with new keys: it takes a third of a merge's time. delta-rs casts types only while it merges."""
+def _write(
+    target: DeltaTable,
+    table: OwnedTable,
+    changes: pa.RecordBatch,
+    orders: pa.StructArray,
+    kept: Sequence[pa.RecordBatch] | None,
+) -> None:
+    """Write changes: append them, overwrite the target, or merge, which takes three times as long.
+
+    delta-rs casts types, and keeps the values of other columns, only while it merges.
+
+    Args:
+        target: The target.
+        table: Its table.
+        changes: The changes.
+        orders: Their order values.
+        kept: Rows with which the changes replace the target. Empty if all changes are new rows. None to merge.
+    """
     from deltalake import write_deltalake
 
     columns = changes.column(COLUMNS)
     names = [*names_in(target, [one.name for one in columns.type]), table.order]
     values = dict(zip(names, [*columns.flatten(), orders], strict=True))
     schema = pa.schema(target.schema().to_arrow())
-    if is_mapped(target) or any(values[one.name].type != one.type for one in schema if one.name in values):
+    is_cast = is_mapped(target) or any(values[one.name].type != one.type for one in schema if one.name in values)
+    if kept is None or is_cast or (kept and len(values) < len(schema)):
         _merge_rows(target, table, changes, orders)
         return
     arrays = [values.get(one.name, pa.nulls(len(changes), one.type)) for one in schema]
+    new = pa.table(arrays, schema).filter(pc.not_equal(changes.column("op"), DELETE))
     write_deltalake(
         target,
-        pa.table(arrays, schema),
-        mode="append",
+        pa.Table.from_batches([*kept, *new.to_batches()], schema),
+        mode="overwrite" if kept else "append",
         writer_properties=without_wrong_statistics(target),
         commit_properties=next_version(),
     )
+
+
+def _is_overwritten(target: DeltaTable, changes: int) -> bool:
+    """Return whether overwriting a table costs less than merging changes."""
+    size = size_of(target)
+    return size.is_within(SMALL_TABLE) and size.rows <= max(_FEW_ROWS, 4 * changes)
+
+
+_FEW_ROWS = 10_000
 
 
 def _merge_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, orders: pa.StructArray) -> None:

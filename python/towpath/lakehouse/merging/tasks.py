@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlsplit
 
 from towpath.lakehouse.arguments import one_of
-from towpath.lakehouse.merging.delta_rs import LIMITS, Limits, attempted, opened
+from towpath.lakehouse.merging.delta_rs import LIMITS, Size, attempted, opened
 from towpath.lakehouse.merging.jobs import session_settings
 from towpath.lakehouse.merging.owned_table import PART, RESULT, OwnedTable, TableTasks
 from towpath.lakehouse.reading.blocks import BLOCKS_IN_BATCH, BlockReader
@@ -123,7 +123,7 @@ class TaskMerges:
             return None
         return found
 
-    def open(self, spark: SparkSession, target: str, limits: Limits = LIMITS) -> DeltaTable:
+    def open(self, spark: SparkSession, target: str, limits: Size = LIMITS) -> DeltaTable:
         """Open a table on the driver that delta-rs may write. Raise the errors of `opened`."""
         return opened(self.location(spark, target), self.storage, self.id(spark, target), limits)
 
