@@ -86,6 +86,14 @@ def test_columns_say_which_rows_are_older():
     assert led(texts, 0, 1, 2, {"id", "w"}).columns.names == {}
 
 
+def test_places_decide_where_a_column_has_the_name_of_another():
+    texts, columns = ["ALTER TABLE t DROP COLUMN c, ADD COLUMN c int DEFAULT 3"], {"id", "c"}
+    older, newer = led(texts, 0, 0, 0, columns), led(texts, 0, 2, 2, columns)
+    assert (older.columns.names, list(older.columns.added), older.doubt) == ({"c": None}, ["c"], None)
+    assert (newer.columns, newer.doubt) == (Columns(), None)
+    assert "older or newer" in led(texts, 0, 0, 2, columns).doubt
+
+
 def test_the_columns_of_a_dropped_table_say_nothing_of_the_next_one():
     """Its CREATE TABLE is read later."""
     texts = ["ALTER TABLE t RENAME COLUMN v TO w", "ALTER TABLE t ADD COLUMN v int DEFAULT 7", "DROP TABLE t"]

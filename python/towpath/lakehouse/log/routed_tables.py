@@ -130,6 +130,16 @@ def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[]
         for cut in cuts[bounds.surely : bounds.reached + 1]
         if timeline.route(name, cut).table == last.table and timeline.origin(name, cut) == origin
     ]
-    if len(of_table) > 1 and last.table is not None and (columns := declared()):
+    columns = declared() if len(of_table) > 1 and last.table is not None else None
+    if columns:
         of_table = [cut for cut in of_table if timeline.may_have(name, cut, columns)] or of_table[-1:]
-    return _Lead(timeline.route(name, of_table[0]), frozenset(of_table))
+    # The columns decide before times do, since an ALTER has the time of its start.
+    likely = [cut for cut in of_table if cut in possible] or of_table
+    routes = [timeline.route(name, cut) for cut in likely]
+    is_doubtful = columns and any(_effect(one, columns) != _effect(routes[0], columns) for one in routes)
+    return _Lead(routes[0], frozenset(of_table), _UNORDERED if is_doubtful else None)
+
+
+def _effect(route: Route, columns: Set[str]) -> object:
+    """Return what becomes of a row with some columns."""
+    return [route.columns.now(one) for one in sorted(columns)], route.columns.added
