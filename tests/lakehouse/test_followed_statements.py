@@ -82,6 +82,20 @@ def test_the_value_of_an_added_column(topic):
     assert topic.state_of() == {"a": "ok", "again": "ok"}
 
 
+@together.having(columns={"shop.early": {"exclude": ["secret"]}})
+def test_a_creation_ends_no_doubt_about_rows_that_were_read_before_it(topic):
+    types = dict.fromkeys(("id", "secret"), "int")
+    yield [canal(0, "INSERT", "early", {"id": "1", "secret": "5"}, types)]
+    # A row of the new table, with a column that no statement explains yet.
+    newer = {"id": "2", "secret": "5", "n": "7"}
+    yield [canal(5, "INSERT", "early", newer, {**types, "n": "int"}, second=9, partition=1)]
+    assert topic.states()["early"]["state"] == "stale"
+    dropped = canal(1, "ERASE", "early", None, None, sql="DROP TABLE early", second=2)
+    yield [dropped, canal(2, "CREATE", "early", None, None, sql="CREATE TABLE early (id int)", second=3)]
+    assert topic.states()["early"]["state"] == "stale"
+    assert [one["id"] for one in topic.rows("early")] == [2]
+
+
 @together.having(columns={"shop.masked": {"mask": {"name": "sha2(value, 256)"}}})
 def test_a_table_without_rows_has_a_target(topic):
     """TRUNCATE is the last statement of its batch, or of a table whose rows are masked."""

@@ -143,8 +143,9 @@ class TableChange:
             yield self._stale(*reasons)
         elif (aside := self.known.quarantine) is not None and aside.has_since(self.spark, self.name, gone_at):
             yield TableStatus(*self.name, None, QUARANTINED, _WAITING, ends=[*GONE, STALE])
-        else:  # the target is correct again
-            yield TableStatus(*self.name, None, OK, ends=STATES[1:])
+        else:  # the target is correct again, unless rows of the new table were read before the statement
+            is_in_doubt = self.known.status.reason(self.spark, self.name) and self._stored.has(ALL_ROWS)
+            yield TableStatus(*self.name, None, OK, ends=GONE if is_in_doubt else STATES[1:])
 
     def _truncate(self, place: Place, what: str) -> Iterator[str]:
         """Delete rows of the table that are older than a place. Yield reasons why the target is stale."""
