@@ -290,6 +290,12 @@ class Timeline:
                 names.append((former, column))
         return Identity(names, cut, is_added)
 
+    def has_definition(self, name: Name) -> bool:
+        """Return whether the CREATE TABLE of a table, with its columns, is among the actions."""
+        _, cut = self.origin(name, len(self.steps))
+        action = self.steps[cut - 1][1] if cut else None
+        return isinstance(action, CreateTable) and bool(action.columns)
+
     def put_away_from(self, name: Name) -> Name | None:
         """Return the former name of a table whose name another table took in the same statement, or None."""
         for (_, begin), (former, _) in pairwise(self.lineage(name, len(self.steps))):

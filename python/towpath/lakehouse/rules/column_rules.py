@@ -131,8 +131,8 @@ class TableRules:
         Args:
             table: Name of the table, for errors.
             declared: Columns of each declaration.
-            known: Columns of the target in lower case. None if the target does not exist: the rules are then made for
-                the current declarations.
+            known: Columns of the target in lower case. Empty if it does not exist, but the table's definition is known.
+                None if neither: the rules are then made for the current declarations.
             is_shared: Returns whether the target may have columns from other tables.
 
         Raises:

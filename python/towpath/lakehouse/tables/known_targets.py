@@ -213,14 +213,17 @@ class KnownTargets:
         return Protection(spark, self.options.columns, self.log, self.follows)
 
     def columns_of(self, spark: SparkSession, name: Name, target: str) -> set[str] | None:
-        """Return the lower-case columns of a table's target, or of the target of its original; None without a target.
+        """Return the lower-case columns of a table's target, or of the target of its original.
 
-        A rebuild uses the columns of the existing target.
+        A rebuild uses the columns of the existing target. Without a target the result is None, or empty if the log has
+        the definition of the table, which explains its columns.
         """
         found = [self._rebuilt or target, *map(self.find, self.protection(spark).tables(name))]
         schemas = (self.table(one).schema(spark) for one in found if one)
         schema = next((one for one in schemas if one is not None), None)
-        return None if schema is None else {one.lower() for one in schema.names}
+        if schema is not None:
+            return {one.lower() for one in schema.names}
+        return set() if self.log.timeline(spark, name).has_definition(name) else None
 
     def is_shared(self, spark: SparkSession, name: Name, target: str) -> bool:
         """Return whether another table shares the target."""
