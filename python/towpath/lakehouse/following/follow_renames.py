@@ -186,7 +186,10 @@ class _Rename:
 
     def _why_lost(self) -> str | None:
         """Return why a target is stale if changes that may be newer were applied to either table before the move."""
-        for one in self.own:
+        log = self.known.log.timeline(self.spark, self.new)
+        # A row of unknown order is older if no other table gets the former name.
+        is_reused = log.exists(self.old, len(log.steps))
+        for one in [*self.own, *(self.moved if is_reused else ())]:
             if one.order is not None:
                 has_order = sql("{order} IS NOT NULL", order=column("t", one.order))
                 if one.has(sql("{has_order} AND {unordered}", has_order=has_order, unordered=one.unordered)):
