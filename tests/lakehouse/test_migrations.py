@@ -1,8 +1,10 @@
 """Targets equal the tables of a random source that is migrated, whatever partition is read first."""
 
 import random
+import re
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -22,13 +24,13 @@ def ticdc(events, rng):
         yield [one], flat(at, one, one.place // SECOND, _tidb={"commitTs": one.place})
 
 
-def canal_json(events, rng):
-    """Canal's messages. A change that waited for a lock has an earlier time."""
+def canal_json(events, rng, waits=(0,)):
+    """Canal's messages. A change that waited for a lock has a time that is earlier by so many seconds."""
     for at, one in enumerate(events):
         second = one.place // SECOND
         arrived = datetime.fromtimestamp(1_700_000_000, timezone.utc) + timedelta(seconds=second, milliseconds=500)
         batch = {"id": 1 + one.place // 3, "ts": 1_700_000_000_400 + 1000 * second}
-        yield [one], {**flat(at, one, second - rng.choice([0, 0, 0, 1, 3]), **batch), "timestamp": arrived}
+        yield [one], {**flat(at, one, second - rng.choice(waits), **batch), "timestamp": arrived}
 
 
 def flat(at, event, second, **more):
@@ -49,8 +51,13 @@ def texts(cells):
     return {name: None if value is None else str(value) for name, value in cells.items()}
 
 
+def in_short(cells):
+    """The cells without the digits that a wider type adds."""
+    return {name: value and re.sub("[.]0+$", "", value) for name, value in texts(cells).items()}
+
+
 def types_of(event, cells):
-    return {name: "bigint" if name in event.wide else "int" for name in ("id", *cells)}
+    return {name: event.types.get(name, "int") for name in cells} | {"id": "int"}
 
 
 def canal_protobuf(events, rng):
@@ -80,7 +87,7 @@ def wanted_rows(source, targets):
         if not name.endswith("_del"):  # a migration puts it away
             of_target = wanted.setdefault(targets.get(name, name), {})
             of_target |= {
-                key: {column: masked(source, name, column, value) for column, value in cells.items()}
+                key: in_short({column: masked(source, name, column, value) for column, value in cells.items()})
                 for key, cells in rows.items()
             }
     return wanted
@@ -90,7 +97,7 @@ def masked(source, table, column, value):
     """What a target has of a value; a column that is excluded is read as null."""
     if value is None or source.hides("s_", table, column):
         return None
-    return str(int(value) - SECRET) if source.hides("m_", table, column) else int(value)
+    return str(int(value) - SECRET) if source.hides("m_", table, column) else value
 
 
 RULES = {
@@ -110,7 +117,7 @@ def compared(topic, source, targets):
                 continue
             # A column that was dropped stays in the target, and others may spell its name in another way.
             cells = {column.lower(): value for column, value in one.items()}
-            stored[one["id"]] = {column: cells.get(column.lower()) for column in rows.get(one["id"], one)}
+            stored[one["id"]] = in_short({column: cells.get(column.lower()) for column in rows.get(one["id"], one)})
         said = {one["state"] for one in states if targets.get(one["table"], one["table"]) == name}
         if stored != rows:
             differ[name] = said, rows, stored
@@ -179,7 +186,11 @@ def test_a_source_that_is_migrated(spark, tmp_path, monkeypatch, kind, seed):
     """
     rng, topic, writer = random.Random(seed), Topic(spark, tmp_path), KINDS[kind]
     is_copied, has_secrets = writer is ticdc, "secrets" in kind
-    source = MigratingSource(rng, is_copied=is_copied, are_shards=kind == "shards", has_secrets=has_secrets)
+    # canal-json cannot order the changes of a key in two partitions if one of them waited.
+    if is_waiting := writer is canal_json and seed % 2 == 1:
+        writer = partial(canal_json, waits=(0, 0, 0, 1, 3))
+    facts = {"is_copied": is_copied, "are_shards": kind == "shards", "has_secrets": has_secrets}
+    source = MigratingSource(rng, **facts, moves_keys=not is_waiting)
     for _ in range(40):
         source.step()
     targets = dict.fromkeys("tuv", "all") if kind == "shards" else {}

@@ -5,13 +5,37 @@ Places are total, as of TiCDC's commit times or of the binlog. A partition's eve
 
 import random
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 PARTITIONS = 3
 
 SECRET = 7654000
 """The least value of a column that is excluded or masked. No other column has such a value."""
+
+KINDS = {"c": "varchar(20)", "d": "decimal(8,2)", "t": "datetime"}
+"""The first types of columns by the first letter of their names. A target keeps dropped columns, with their types."""
+
+WIDER = {"int": "bigint", "varchar(20)": "varchar(30)", "decimal(8,2)": "decimal(12,4)", "datetime": "datetime(3)"}
+
+
+def first_type(column: str) -> str:
+    """Return the type with which a column is added."""
+    return KINDS.get(column[0].lower(), "int")
+
+
+def stored(value: int, kind: str) -> str:
+    """Return the text of a value in a column of a type."""
+    return converted(f"2024-01-01 00:00:{value % 60:02}" if kind.startswith("datetime") else str(value), kind)
+
+
+def converted(text: str, kind: str) -> str:
+    """Return the text of a value after MySQL has widened its column to a type."""
+    if kind.startswith("decimal"):
+        return f"{Decimal(text):.{kind[-2]}f}"
+    return f"{text}.000" if kind == "datetime(3)" and "." not in text else text
 
 
 @dataclass(frozen=True)
@@ -26,15 +50,21 @@ class Event:
     cells: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
     """The former values of the changed columns, the key among them; None if the row was inserted."""
-    wide: frozenset[str] = frozenset()
-    """The columns of type bigint. The others are int."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """The types of the columns in `cells`."""
 
 
 class MigratingSource:
     """The tables of a database, and the events of their changes in the order of its log."""
 
     def __init__(
-        self, rng: random.Random, *, is_copied: bool, are_shards: bool = False, has_secrets: bool = False
+        self,
+        rng: random.Random,
+        *,
+        is_copied: bool,
+        are_shards: bool = False,
+        has_secrets: bool = False,
+        moves_keys: bool = True,
     ) -> None:
         """Create a database without tables.
 
@@ -43,6 +73,7 @@ class MigratingSource:
             is_copied: Whether each partition gets each statement, as TiCDC sends it, or only the first one.
             are_shards: Whether no two tables have rows with the same key.
             has_secrets: Whether a table `t` is created with the columns `s_t` and `m_t`, which nobody may read.
+            moves_keys: Whether updates change keys.
         """
         self.tables: dict[str, dict[int, dict[str, Any]]] = {}
         self.events: list[Event] = []
@@ -50,11 +81,11 @@ class MigratingSource:
         """By table and column the names that the table had with those of the column, in lower case."""
         self.dropped: dict[str, range] = {}
         """The keys of tables that were dropped and whose names no other table has: their rows stay in the target."""
-        self._has_secrets = has_secrets
+        self._has_secrets, self._moves_keys = has_secrets, moves_keys
         self._columns: dict[str, list[str]] = {}
         self._former: dict[str, list[str]] = {}
         self._keys: dict[str, range] = {}
-        self._wide: dict[str, set[str]] = {}
+        self._types: dict[str, dict[str, str]] = {}
         self._rng, self._is_copied, self._are_shards = rng, is_copied, are_shards
         self._named = self._place = 0
 
@@ -64,9 +95,14 @@ class MigratingSource:
         if name not in self.tables:
             self._create(name)
             return
+        # Rows of a new name may be read before the statement. Then no rule tells what is secret.
+        is_unnamed = self._has_secrets and not self._is_copied
+        if not is_unnamed and f"{name}_old" in self.tables and self._rng.random() < 0.1:
+            self._write(f"{name}_old")
+            return
         kinds = {
             self._write: 16,
-            self._move_key: 3,
+            self._move_key: 3 * self._moves_keys,
             self._delete: 4,
             self._drop_table: 1,
             self._add_again: 2,
@@ -75,6 +111,7 @@ class MigratingSource:
             self._recreate: 1,
             self._add: 2,
             self._drop: 1,
+            self._drop_and_add: 1,
             self._rename: 1,
             self._rename_and_add: 1,
             self._rename_case: 1,
@@ -82,7 +119,7 @@ class MigratingSource:
             self._widen: 1,
             self._migrate: 1,
             self._rotate: 1,
-            self._move: 1,
+            self._move: 0 if is_unnamed else 1,
         }
         self._rng.choices(list(kinds), list(kinds.values()))[0](name)
 
@@ -116,15 +153,15 @@ class MigratingSource:
     ) -> None:
         copy = None if cells is None else dict(cells)
         place = place or self._new_place()
-        self.events.append(Event(place, key % PARTITIONS, None, name, key, copy, old, frozenset(self._wide[name])))
+        self.events.append(Event(place, key % PARTITIONS, None, name, key, copy, old, dict(self._types[name])))
 
-    def _new_column(self) -> str:
+    def _new_column(self, letters: str = "IICDT") -> str:
         self._named += 1
-        return f"C{self._named}"
+        return f"{self._rng.choice(letters)}{self._named}"
 
     def _create(self, name: str) -> None:
         columns = ["v", f"s_{name}", f"m_{name}"] if self._has_secrets else ["v"]
-        self.tables[name], self._columns[name], self._wide[name] = {}, columns, set()
+        self.tables[name], self._columns[name], self._types[name] = {}, columns, dict.fromkeys(columns, "int")
         self.names[name] = {one: {(name, one)} for one in columns}
         first = 10 * self._place if self._are_shards else 0
         self._keys[name] = range(first, first + 6)
@@ -154,9 +191,9 @@ class MigratingSource:
             else:
                 self._send(name, new, self.tables[name][new], {"id": old})
 
-    def _value(self, name: str, column: str) -> int:
+    def _value(self, name: str, column: str) -> str:
         is_secret = any(self.hides(prefix, name, column) for prefix in ("s_", "m_"))
-        return self._rng.randrange(100) + (SECRET if is_secret else 0)
+        return stored(self._rng.randrange(100) + (SECRET if is_secret else 0), self._types[name][column])
 
     def _delete(self, name: str) -> None:
         if self.tables[name]:
@@ -173,16 +210,19 @@ class MigratingSource:
         self._create(name)
 
     def _add(self, name: str, column: str | None = None) -> None:
-        column, value = column or self._new_column(), self._rng.randrange(100)
+        column = column or self._new_column()
+        kind = first_type(column)
+        value = stored(self._rng.randrange(100), kind)
         self._columns[name].append(column)
+        self._types[name][column] = kind
         self.names[name][column] = {(name, column.lower())}
         for row in self.tables[name].values():
-            row[column] = str(value)
-        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} int DEFAULT {value}")
+            row[column] = value
+        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind} DEFAULT '{value}'")
 
     def _drop_table(self, name: str) -> None:
         self.dropped[name] = self._keys[name]
-        for each in (self.tables, self._columns, self._keys, self._wide, self.names):
+        for each in (self.tables, self._columns, self._keys, self._types, self.names):
             del each[name]
         self._execute(f"DROP TABLE {name}")
 
@@ -195,40 +235,56 @@ class MigratingSource:
 
     def _alter(self, name: str) -> None:
         """Change several columns in one statement."""
-        at = len(self.events)
+        at, clauses, named = len(self.events), [], set()
         for one in self._rng.sample([self._add, self._add_null, self._drop, self._rename, self._widen], 3):
             one(name)
-        texts = list(dict.fromkeys(one.statement for one in self.events[at:]))
-        del self.events[at:]
-        clauses, named, lead = [], set(), f"ALTER TABLE {name} "
-        for text in texts:
-            words = {one.lower() for one in text.removeprefix(lead).split()} & set(map(str.lower, self._all))
+        lead = f"ALTER TABLE {name} "
+        for clause in self._taken_back(at, lead):
+            words = {one.lower() for one in clause.split()} & set(map(str.lower, self._all))
             if words & named:  # MySQL refuses two changes of a column in a statement
                 self._execute(lead + ", ".join(clauses))
                 clauses, named = [], set()
-            clauses.append(text.removeprefix(lead))
+            clauses.append(clause)
             named |= words
         if clauses:
             self._execute(lead + ", ".join(clauses))
 
+    def _taken_back(self, at: int, lead: str) -> list[str]:
+        """Remove the statements since an event. Return their texts after the lead."""
+        texts = dict.fromkeys(one.statement for one in self.events[at:])
+        del self.events[at:]
+        return [text.removeprefix(lead) for text in texts if text]
+
+    def _drop_and_add(self, name: str) -> None:
+        """Replace a column by another of its name in one statement."""
+        if len(self._columns[name]) > 1:
+            at, lead = len(self.events), f"ALTER TABLE {name} "
+            self._drop(name)
+            self._add(name, self._former[name][-1])
+            self._execute(lead + ", ".join(self._taken_back(at, lead)))
+
     @property
     def _all(self) -> list[str]:
-        return ["v", *(f"C{at}" for at in range(1, self._named + 1)), *(f"{a}_{b}" for a in "sm" for b in "tuv")]
+        numbered = (f"{letter}{at}" for letter in "ICDT" for at in range(1, self._named + 1))
+        return ["v", *numbered, *(f"{a}_{b}" for a in "sm" for b in "tuv")]
 
     def _add_null(self, name: str) -> None:
         column = self._new_column()
-        kind, value = self._rng.choice([("int", None), ("int NOT NULL", "0"), ("int AFTER id", None)])
+        kind = self._types[name][column] = first_type(column)
+        implicit = {"int": "0", "varchar(20)": "", "decimal(8,2)": "0.00"}.get(kind)
+        ends = [("", None), (" AFTER id", None), (" FIRST", None)]
+        end, value = self._rng.choice(ends if implicit is None else [*ends, (" NOT NULL", implicit)])
         self._columns[name].append(column)
         self.names[name][column] = {(name, column.lower())}
         for row in self.tables[name].values():
             row[column] = value
-        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+        self._execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}{end}")
 
     def _drop(self, name: str) -> None:
         if len(self._columns[name]) > 1:
             column = self._rng.choice(self._columns[name])
             self._columns[name].remove(column)
-            self._wide[name].discard(column)
+            del self._types[name][column]
             self._former.setdefault(name, []).append(column)
             del self.names[name][column]
             for row in self.tables[name].values():
@@ -236,23 +292,24 @@ class MigratingSource:
             self._execute(f"ALTER TABLE {name} DROP COLUMN {column.lower()}")
 
     def _rename(self, name: str, new: str | None = None, *, old: str | None = None) -> str:
-        old, new = old or self._rng.choice(self._columns[name]), new or self._new_column()
+        old = old or self._rng.choice(self._columns[name])
+        new = new or self._new_column(old[0].upper() if old[0].lower() in KINDS else "I")
         self._columns[name][self._columns[name].index(old)] = new
         for row in self.tables[name].values():
             row[new] = row.pop(old)
         self.names[name][new] = self.names[name].pop(old) | {(name, new.lower())}
-        is_wide = old in self._wide[name]
-        if is_wide:
-            self._wide[name] = self._wide[name] - {old} | {new}
-        kind = "bigint" if is_wide else "int"
+        kind = self._types[name][new] = self._types[name].pop(old)
         how = self._rng.choice([f"RENAME COLUMN {old} TO {new}", f"CHANGE COLUMN {old.lower()} {new} {kind}"])
         self._execute(f"ALTER TABLE {name} {how}")
         return old
 
     def _widen(self, name: str) -> None:
         column = self._rng.choice(self._columns[name])
-        self._wide[name].add(column)
-        self._execute(f"ALTER TABLE {name} MODIFY COLUMN {column} bigint")
+        former = self._types[name][column]
+        kind = self._types[name][column] = WIDER.get(former, former)
+        for row in self.tables[name].values():
+            row[column] = row[column] and converted(row[column], kind)
+        self._execute(f"ALTER TABLE {name} MODIFY COLUMN {column} {kind}")
 
     def _rename_and_add(self, name: str) -> None:
         """Give a former name to another column."""
@@ -265,30 +322,47 @@ class MigratingSource:
 
     def _shift(self, name: str) -> None:
         """Give a former name to a column that has another one."""
-        self._rename(name, self._rename(name))
+        former = self._rename(name)
+        same = [one for one in self._columns[name] if first_type(one) == first_type(former)]
+        self._rename(name, former, old=self._rng.choice(same))
 
     def _take_away(self, old: str, new: str) -> None:
-        for each in (self.tables, self._columns, self._keys, self._wide, self.names):
+        for each in (self.tables, self._columns, self._keys, self._types, self.names):
             each[new] = each.pop(old)
         self.names[new] = {one: {*names, (new, one.lower())} for one, names in self.names[new].items()}
         self.dropped.pop(new, None)
 
     def _migrate(self, name: str) -> None:
         """Replace a table by a copy with one more column, as gh-ost does."""
-        copy, away, added = f"_{name}_gho", f"_{name}_del", self._new_column()
+        copy, away, added = f"_{name}_gho", f"_{name}_del", self._new_column("I")
         self._execute(f"DROP TABLE IF EXISTS {copy}, {away}")
         self._execute(f"CREATE TABLE {copy} LIKE {name}")
         self._execute(f"ALTER TABLE {copy} ADD COLUMN {added} int DEFAULT 0")
-        self.tables[copy] = {key: {**row, added: 0} for key, row in self.tables[name].items()}
+        self.tables[copy] = {}
         self._columns[copy], self._keys[copy] = [*self._columns[name], added], self._keys[name]
-        self._wide[copy] = set(self._wide[name])
+        self._types[copy] = {**self._types[name], added: "int"}
         self.names[copy] = {one: {*names, (copy, one.lower())} for one, names in self.names[name].items()}
         self.names[copy][added] = {(copy, added.lower())}
-        for key, row in self.tables[copy].items():
-            self._send(copy, key, row)
+        waiting = sorted(self.tables[name])
+        while waiting or self._rng.random() < 0.5:
+            if waiting and self._rng.random() < 0.7:
+                key = waiting.pop()
+            else:  # the table changes meanwhile, and so does its copy
+                self._rng.choice([self._write, self._write, self._delete])(name)
+                key = self.events[-1].key
+            row = self.tables[name].get(key)
+            self._replace(copy, key, row and {**row, added: "0"})
         self._take_away(name, away)
         self._take_away(copy, name)
         self._execute(f"RENAME TABLE {name} TO {away}, {copy} TO {name}")
+
+    def _replace(self, name: str, key: int, row: dict[str, Any] | None) -> None:
+        """Write a row, or delete it, if there is one."""
+        former = self.tables[name].pop(key, None)
+        if row is not None:
+            self.tables[name][key] = row
+        if row is not None or former is not None:
+            self._send(name, key, row, former if row is not None else None)
 
     def _rotate(self, name: str) -> None:
         self._execute(f"DROP TABLE IF EXISTS {name}_old")

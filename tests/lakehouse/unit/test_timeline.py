@@ -4,7 +4,7 @@ import random
 from functools import cache
 from itertools import permutations
 
-from migrating_source import MigratingSource
+from migrating_source import MigratingSource, converted
 from towpath.lakehouse.log.ordered_statements import Place, Statement, completed, in_order
 from towpath.lakehouse.log.timeline import Timeline
 from towpath.lakehouse.order.order import ORDER_FIELDS
@@ -31,7 +31,9 @@ def carried(columns, cells):
     """The cells of a row with the columns that statements gave it."""
     found = {now: value for name, value in cells.items() if (now := columns.now(name)) is not None}
     known = {name.lower() for name in found}
-    return found | {one.name: one.initial for lower, one in columns.added.items() if lower not in known}
+    found |= {one.name: one.initial for lower, one in columns.added.items() if lower not in known}
+    kinds = {name: columns.types[name.lower()].type for name in found if name.lower() in columns.types}
+    return found | {name: found[name] and converted(found[name], kind) for name, kind in kinds.items()}
 
 
 def in_lower_case(rows):
