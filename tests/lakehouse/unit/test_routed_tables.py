@@ -92,6 +92,7 @@ def test_places_decide_where_a_column_has_the_name_of_another():
     assert (older.columns.names, list(older.columns.added), older.doubt) == ({"c": None}, ["c"], None)
     assert (newer.columns, newer.doubt) == (Columns(), None)
     assert "older or newer" in led(texts, 0, 0, 2, columns).doubt
+    assert led(["ALTER TABLE t RENAME COLUMN c TO C"], 0, 0, 1, columns).doubt is None
 
 
 def test_the_columns_of_a_dropped_table_say_nothing_of_the_next_one():

@@ -141,5 +141,5 @@ def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[]
 
 
 def _effect(route: Route, columns: Set[str]) -> object:
-    """Return what becomes of a row with some columns."""
-    return [route.columns.now(one) for one in sorted(columns)], route.columns.added
+    """Return what becomes of a row with some columns: their current names, and the columns that it gets."""
+    return [(route.columns.now(one) or "").lower() for one in sorted(columns)], route.columns.added
