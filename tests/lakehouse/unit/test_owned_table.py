@@ -98,6 +98,13 @@ def test_a_table_of_many_batches_has_few_files_and_checkpoints(target):
         assert version - json.loads((log / "_last_checkpoint").read_text())["version"] < 15
 
 
+def test_a_table_whose_files_may_have_deletion_vectors_is_not_overwritten(target, tmp_path):
+    """Removing a file needs the vector's name, which only Spark was seen to write."""
+    marked = {"delta.enableDeletionVectors": "true"}
+    other = DeltaTable.create(str(tmp_path / "marked"), pa.schema([("id", pa.int32())]), configuration=marked)
+    assert [owned_table._is_overwritten(one, 1) for one in (DeltaTable(target), other)] == [True, False]
+
+
 def test_limits(tmp_path, monkeypatch):
     target = created(str(tmp_path / "limited"), rows=5)
     for limits in (Size(4, 1 << 20), Size(5, 100)):

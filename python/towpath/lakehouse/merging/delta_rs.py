@@ -171,8 +171,13 @@ def most_files(optimize_every: int) -> int:
     return min(optimize_every, 10)
 
 
+def is_rewritable(table: DeltaTable) -> bool:
+    """Return whether delta-rs replaces whole files of a table as Spark does."""
+    return not is_mapped(table) and "deletionVectors" not in (table.protocol().writer_features or ())
+
+
 def _check_rewritable(table: DeltaTable) -> None:
-    if is_mapped(table) or "deletionVectors" in (table.protocol().writer_features or ()):
+    if not is_rewritable(table):
         raise RefusedError("delta-rs does not compact tables with column mapping or deletion vectors")
 
 

@@ -30,6 +30,7 @@ from towpath.lakehouse.merging.delta_rs import (
     compact,
     is_conflict,
     is_mapped,
+    is_rewritable,
     maintain,
     names_in,
     next_version,
@@ -369,9 +370,9 @@ def _write(
 
 
 def _is_overwritten(target: DeltaTable, changes: int) -> bool:
-    """Return whether overwriting a table costs less than merging changes."""
+    """Return whether a table may be overwritten, and this costs less than merging changes."""
     size = size_of(target)
-    return size.is_within(SMALL_TABLE) and size.rows <= max(_FEW_ROWS, 4 * changes)
+    return is_rewritable(target) and size.is_within(SMALL_TABLE) and size.rows <= max(_FEW_ROWS, 4 * changes)
 
 
 _FEW_ROWS = 10_000
