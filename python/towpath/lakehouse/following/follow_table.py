@@ -253,7 +253,8 @@ class TableChange:
             if old is not None:
                 yield f"ddl_policy is ignore: the column {old} was renamed to {name}"
             return
-        if old is not None and (new is not None or not is_alone):
+        # Newer rows keep the column: they may be of a later table of this name.
+        if old is not None and (new is not None or not is_alone or self._stored.has(self._stored.after)):
             yield from self._move_values(old, new or name)
             return
         if old is not None:
