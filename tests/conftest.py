@@ -11,7 +11,7 @@ from spark_cluster import QUICK_START
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# `spark-submit` starts each JVM with these, also those of the programs that tests start.
+# `spark-submit` passes these options to each JVM, including those of programs that tests start.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
 
 

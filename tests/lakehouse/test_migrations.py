@@ -25,7 +25,7 @@ def ticdc(events, rng):
 
 
 def canal_json(events, rng, waits=(0,)):
-    """Canal's messages. A change that waited for a lock has a time that is earlier by so many seconds."""
+    """Canal's messages. A change that waited for a lock has an event time that is earlier by one of `waits` seconds."""
     for at, one in enumerate(events):
         second = one.place // SECOND
         arrived = datetime.fromtimestamp(1_700_000_000, timezone.utc) + timedelta(seconds=second, milliseconds=500)

@@ -56,7 +56,7 @@ class Size:
     """Size of the files."""
 
     def is_within(self, limits: Size) -> bool:
-        """Return whether no number is larger than that of the limits."""
+        """Return whether rows and bytes are within the limits."""
         return self.rows <= limits.rows and self.bytes <= limits.bytes
 
 
