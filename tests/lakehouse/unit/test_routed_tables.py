@@ -71,7 +71,16 @@ def test_a_row_that_may_be_gone_stays_and_is_doubtful(text):
     assert led([text], count, count, count).is_carried
     table = led([text], 0, 0, count)
     assert (table.is_gone, table.key) == (False, T)
-    assert "older or newer" in table.doubt
+    assert (table.candidates, "older or newer" in table.doubt) == ({T}, True)
+
+
+def test_each_table_that_may_have_a_row_is_doubtful():
+    texts = ["RENAME TABLE t TO u", "CREATE TABLE t (id int)"]
+    table, after_drop = led(texts, 0, 0, 2), led([*texts, "DROP TABLE t", "CREATE TABLE t (id int)"], 0, 0, 2)
+    assert (table.key, table.candidates) == (T, {T, ("shop", "u")})
+    assert (after_drop.is_gone, after_drop.candidates) == (True, {("shop", "u")})
+    migrated = ["RENAME TABLE t TO _t_del, _t_gho TO t"]
+    assert led(migrated, 0, 0, 1).candidates == {T}
 
 
 def test_no_row_is_older_than_the_creation_of_its_table():

@@ -84,12 +84,13 @@ _UNORDERED = (
 
 @dataclass(frozen=True)
 class _Lead:
-    """Route of rows, and the reason for any doubt about it."""
+    """Route of rows, and any doubt about it."""
 
     route: Route
     cuts: frozenset[int] = field(compare=False)
     """Cuts at which the rows may have been written."""
-    doubt: str | None = None
+    candidates: frozenset[Name] = frozenset()
+    """Tables that may have the rows, if neither place nor columns tell."""
 
     def of(self, name: Name, rows: list[Row], declarations: Mapping[int, Declaration]) -> SourceTable:
         [table] = source_tables(rows, declarations)
@@ -102,7 +103,8 @@ class _Lead:
             is_gone=self.route.table is None,
             is_put_away=self.route.is_put_away,
             dropped=None if self.route.dropped is None else printable(self.route.dropped.text, SHOWN),
-            doubt=self.doubt or self.route.unknown,
+            doubt=_UNORDERED if self.candidates else self.route.unknown,
+            candidates=self.candidates or _tables([self.route] if self.route.unknown else []),
         )
         return table if now == name else replace(table, database=now[0] or None, name=now[1], former=table.name_key)
 
@@ -120,10 +122,10 @@ def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[]
     possible = cuts[bounds.after : bounds.reached + 1]
     # A row exists only while its table exists.
     possible = [cut for cut in possible if timeline.exists(name, cut) is not False] or possible[-1:]
-    tables = {timeline.route(name, cut).table for cut in possible}
-    last = timeline.route(name, possible[-1])
-    if len(tables) > 1:
-        return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _UNORDERED)
+    routes = [timeline.route(name, cut) for cut in possible]
+    last = routes[-1]
+    if any(one.table != last.table for one in routes):
+        return _Lead(last, frozenset(cuts[bounds.surely : bounds.reached + 1]), _tables(routes))
     origin = timeline.origin(name, possible[-1])  # a dropped table of this name may have had the same columns
     of_table = [
         cut
@@ -137,7 +139,12 @@ def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[]
     likely = [cut for cut in of_table if cut in possible] or of_table
     routes = [timeline.route(name, cut) for cut in likely]
     is_doubtful = columns and any(_effect(one, columns) != _effect(routes[0], columns) for one in routes)
-    return _Lead(routes[0], frozenset(of_table), _UNORDERED if is_doubtful else None)
+    return _Lead(routes[0], frozenset(of_table), _tables(routes) if is_doubtful else frozenset())
+
+
+def _tables(routes: Iterable[Route]) -> frozenset[Name]:
+    """Return the tables to which routes lead. Rows of a table that a migration puts away are not kept."""
+    return frozenset(one.table for one in routes if one.table is not None and not one.is_put_away)
 
 
 def _effect(route: Route, columns: Set[str]) -> object:

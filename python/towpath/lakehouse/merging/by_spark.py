@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -142,8 +142,9 @@ class BySpark:
                 return [second]
 
     def _once(self, table: SourceTable, target: str | None) -> Sequence[TableResult]:
+        doubts = self._written(table.candidates, table.doubt) if table.doubt else []
         self._append_to_histories(table, target)
-        return _renamed(table) if target is None else self._applied(table, target)
+        return [*doubts, *(_renamed(table) if target is None else self._applied(table, target))]
 
     def _quarantined(self, table: SourceTable, target: str | None, quarantine: Aside, error: Exception) -> TableStatus:
         reason = printable(str(error), _MOST_REASON, keep="\n\t")
@@ -176,11 +177,12 @@ class BySpark:
         if reason is None:
             return []
         names = {table.key, *(self.known.tables_of(self._spark, target) if reason == REMOVED else ())}
-        return self._written([(database or None, name) for database, name in sorted(names)], target, reason)
+        return self._written(names, reason)
 
-    def _written(self, names: Sequence[tuple[str | None, str]], target: str, reason: str) -> list[TableStatus]:
+    def _written(self, names: Collection[Name], reason: str) -> list[TableStatus]:
         """Write ahead that tables do not equal their sources."""
-        found = [TableStatus(*one, target, STALE, reason) for one in names]
+        targets = {one: self.known.find(one) for one in sorted(names)}
+        found = [TableStatus(one[0] or None, one[1], target, STALE, reason) for one, target in targets.items() if target]
         self.known.status.write(self._spark, found)
         return found
 
@@ -277,14 +279,13 @@ class BySpark:
 
     def _doubts(self, changes: DataFrame, table: SourceTable, target: str, columns: TableColumns) -> list[TableStatus]:
         """Return the states of a table if the log does not determine the fate of some rows."""
-        reasons = [table.doubt]
         unknown = (one for one in columns.added if one.unknown)
-        reasons += [f"the values of the column {one.name} in older rows are unknown: {one.unknown}" for one in unknown]
+        reasons = [f"the values of the column {one.name} in older rows are unknown: {one.unknown}" for one in unknown]
         masked = {name.lower() for name in columns.schema.names if columns.rules.masks([name])}
         if of_other_types := converted(changes, table.columns, masked):
             reasons.append(_UNCONVERTED.format(columns=", ".join(of_other_types)))
         reason = "; ".join(filter(None, [*reasons, columns.rules.why_left_out]))
-        return self._written([(table.database, table.name)], target, reason) if reason else []
+        return self._written([table.key], reason) if reason else []
 
     def _mark_rows(self, target: str) -> None:
         """Let merges of a large target mark rows as deleted instead of rewriting files."""

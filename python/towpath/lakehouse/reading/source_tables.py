@@ -56,6 +56,8 @@ class SourceTable:
     """Statement that dropped the table later."""
     doubt: str | None = None
     """Reason for doubt that the rows belong here unchanged."""
+    candidates: frozenset[tuple[str, str]] = frozenset()
+    """Tables that the doubt is about."""
     parts: tuple[SourceTable, ...] = ()
     """Parts in which the rows were read, oldest first, if statements are between them."""
 
