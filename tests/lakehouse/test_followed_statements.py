@@ -96,6 +96,24 @@ def test_a_creation_ends_no_doubt_about_rows_that_were_read_before_it(topic):
     assert [one["id"] for one in topic.rows("early")] == [2]
 
 
+@together
+def test_rows_of_unknown_order_before_another_table_gets_their_name(topic):
+    """Both have the second and canal's batch of the rename. The next `b` was created in a later batch than the row."""
+
+    def at_once(at, table, text):
+        return said(at, table, text, 9, id=7)
+
+    yield [canal(at, "INSERT", name, row(1, "old"), second=5, id=1) for at, name in enumerate("ab")]
+    yield [
+        *(at_once(2 + at, name, f"RENAME TABLE {name} TO {name}_old") for at, name in enumerate("ab")),
+        *(canal(at, "INSERT", name, row(2, "new"), second=9, id=7, partition=1) for at, name in enumerate("ab")),
+    ]
+    assert topic.state_of(["a", "b"]) == {"a": "renamed", "b": "renamed"}
+    yield [at_once(4, "a", TEXT.format("a")), said(5, "b", TEXT.format("b"), 10, id=8)]
+    assert topic.state_of() == {"a": "stale", "a_old": "stale", "b": "ok", "b_old": "ok"}
+    assert (topic.names("a_old"), topic.names("b_old")) == ({1: "old", 2: "new"}, {1: "old", 2: "new"})
+
+
 @together.having(columns={"shop.masked": {"mask": {"name": "sha2(value, 256)"}}})
 def test_a_table_without_rows_has_a_target(topic):
     """TRUNCATE is the last statement of its batch, or of a table whose rows are masked."""

@@ -239,3 +239,11 @@ def test_the_order_of_statements_does_not_depend_on_their_arrival():
         for partition in range(3):
             offsets = [one["offset"] for one in found[0] if one["partition"] == partition]
             assert offsets == sorted(offsets)
+
+
+def test_the_table_that_has_the_rows_of_the_former_table_of_a_name():
+    log = timeline("RENAME TABLE b TO c", "RENAME TABLE c TO d", "DROP TABLE IF EXISTS b", "CREATE TABLE b (id int)")
+    assert log.renamed(("shop", "b"), 3) == (("shop", "d"), log.steps[0][0].place)
+    assert [log.renamed(("shop", "b"), cut) for cut in (0, 4)] == [None, None]
+    dropped = timeline("RENAME TABLE b TO c", "TRUNCATE TABLE c", "CREATE TABLE b (id int)")
+    assert dropped.renamed(("shop", "b"), 2) is None

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.following.follow_renames import follow_renames
+from towpath.lakehouse.following.follow_renames import UNORDERED, follow_renames
 from towpath.lakehouse.following.follow_table import Actions, TableChange
+from towpath.lakehouse.following.stored_rows import stored_rows
 from towpath.lakehouse.log.ordered_statements import Statement
+from towpath.lakehouse.log.timeline import Name
 from towpath.lakehouse.merging.retries import is_interruption
 from towpath.lakehouse.seen.status import OK, STALE, TableStatus, by_table
-from towpath.lakehouse.statements import Action, AddColumn, NotFollowed, RenameColumn, RenameTable
+from towpath.lakehouse.statements import Action, AddColumn, CreateTable, NotFollowed, RenameColumn, RenameTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.printable import SHOWN, printable
 
@@ -93,8 +95,23 @@ class Follower:
             )
         elif isinstance(action, RenameTable):
             yield from follow_renames(self.spark, self.known, action, statement)
+            for _, new in action.pairs:
+                yield from self._named(statement.full_name(new), statement, action)
         elif tables and (target := self.known.of_names(*tables[0])) is not None:
             yield from TableChange(self.spark, self.known, statement, actions, tables[0], target).follow()
+            if isinstance(action, CreateTable):
+                yield from self._named(tables[0], statement, action)
+
+    def _named(self, name: Name, statement: Statement, action: Action) -> Iterator[TableStatus]:
+        """Yield the states of a table that got a name, and of the former table of this name, if they are in doubt.
+
+        A row whose order relative to the rename of the former table is unknown may be of either.
+        """
+        timeline = self.known.log.timeline(self.spark, name)
+        former = timeline.renamed(name, timeline.cut(statement, action)) if self.known.follows else None
+        rows = stored_rows(self.spark, self.known, *former) if former else ()
+        if former and any(one.has_unordered(statement.place) for one in rows):
+            yield from (TableStatus(*one, None, STALE, UNORDERED) for one in (name, former[0]))
 
 
 def _grouped(actions: Iterable[Action]) -> Iterator[Actions]:

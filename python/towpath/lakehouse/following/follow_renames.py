@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IGNORED = "ddl_policy is ignore"
-_UNORDERED = "changes of unknown order relative to the statement were read before it: some rows may be wrong"
+UNORDERED = "changes of unknown order relative to the statement were read before it: some rows may be wrong"
 _OVERWRITTEN = "changes newer than the statement were read before it: older rows of their keys are lost"
 
 
@@ -185,15 +185,9 @@ class _Rename:
         return f"older rows follow the rules of {'.'.join(self.old)} for {', '.join(differ)}" if differ else None
 
     def _why_lost(self) -> str | None:
-        """Return why a target is stale if changes that may be newer were applied to either table before the move."""
-        log = self.known.log.timeline(self.spark, self.new)
-        # A row of unknown order is older if no other table gets the former name.
-        is_reused = log.exists(self.old, len(log.steps))
-        for one in [*self.own, *(self.moved if is_reused else ())]:
-            if one.order is not None:
-                has_order = sql("{order} IS NOT NULL", order=column("t", one.order))
-                if one.has(sql("{has_order} AND {unordered}", has_order=has_order, unordered=one.unordered)):
-                    return _UNORDERED
+        """Return why a target is stale if changes that may be newer were applied before the move."""
+        if any(one.has_unordered() for one in self.own):
+            return UNORDERED
         return _OVERWRITTEN if any(one.has(one.after) for one in self.moved) else None
 
     def _relabel(self, target: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
@@ -70,6 +70,18 @@ class StoredRows:
     def has(self, condition: Sql) -> bool:
         """Return whether a row of the table meets a condition."""
         return self.rows(condition).limit(1).count() > 0
+
+    def has_unordered(self, later: Place | None = None) -> bool:
+        """Return whether a change that was applied may be older or newer than the statement.
+
+        Changes that are known to be older than a later statement at the place `later` do not count.
+        """
+        if self.order is None:
+            return False
+        has_order = sql("{order} IS NOT NULL", order=column("t", self.order))
+        is_older = replace(self, place=later).before if later else Sql("false")
+        template = "{has_order} AND {unordered} AND NOT {is_older}"
+        return self.has(sql(template, has_order=has_order, unordered=self.unordered, is_older=is_older))
 
     def update(self, values: Mapping[Sql, Sql], condition: Sql) -> None:
         """Set columns in the rows of the table that meet a condition."""

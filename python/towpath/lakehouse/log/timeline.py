@@ -256,6 +256,20 @@ class Timeline:
         found = (at for at in reversed(about[: bisect_left(about, cut)]) if self._ends(at, name))
         return next((self.steps[at][0].place for at in found), None)
 
+    def renamed(self, name: Name, cut: int) -> tuple[Name, Place] | None:
+        """Return the table that has the rows of the former table of a name, and the place where it was renamed.
+
+        Return None if the name has a table at the cut, or if the former table was dropped.
+        """
+        about = self.about(name)
+        for at in reversed(about[: bisect_left(about, cut)]):
+            if not self._ends(at, name):
+                break
+            statement, action = self.steps[at]
+            if isinstance(action, RenameTable) and (now := self.route(name, at).table) is not None:
+                return now, statement.place
+        return None
+
     def _ends(self, at: int, name: Name) -> bool:
         """Return whether no table has a name after an action on it."""
         statement, action = self.steps[at]
