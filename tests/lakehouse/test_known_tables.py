@@ -9,7 +9,7 @@ from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse.merging.merge import Applier
 from towpath.lakehouse.reading import blocks
 from towpath.lakehouse.reading.batch_messages import MessagesInDriver
-from towpath.lakehouse.reading.blocks import BatchEvents
+from towpath.lakehouse.reading.blocks import BatchEvents, LearnedTables
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def batches_read(monkeypatch):
     read, persisted = [], BatchEvents._persisted
 
     def counting(self, known):
-        read.append({name for _, name in known})
+        read.append({name for _, name in known.learned})
         return persisted(self, known)
 
     monkeypatch.setattr(BatchEvents, "_persisted", counting)
@@ -41,8 +41,18 @@ def inserts(first, *keys):
 
 
 @BOTH_WAYS
-def test_tables_are_known_after_their_first_batch(topic, batches_read):
-    """Declarations with the same columns are known together, and statements about other tables divide nothing."""
+def test_tables_are_known_after_their_first_batch(topic, batches_read, monkeypatch):
+    """Declarations with the same columns are known together, and statements about other tables divide nothing.
+
+    The first batch is read once, too: its tables are new.
+    """
+    made, in_blocks = LearnedTables.made_blocks, []
+
+    def said(self, table, reader):
+        in_blocks.append((table.name, found := made(self, table, reader)))
+        return found
+
+    monkeypatch.setattr(LearnedTables, "made_blocks", said)
     longer = {**TYPES, "name": "varchar(30)"}
     others = [canal(20 + at, "INSERT", "b", row(at, f"n{at}"), longer) for at in range(3)]
     created = canal(9, "CREATE", "other", sql="CREATE TABLE other (id int PRIMARY KEY)")
@@ -54,6 +64,7 @@ def test_tables_are_known_after_their_first_batch(topic, batches_read):
         ]
     )
     assert batches_read == [set(), {"a", "b"}, {"a", "b"}]
+    assert sorted(in_blocks[:2]) == [("a", True), ("b", True)]
     assert topic.names("a") == {key: f"n{key}" for key in (1, 2, 3, 4, 5)}
     assert topic.names("b") == {key: f"n{key}" for key in (0, 1, 2)}
     assert topic.states()["a"]["state"] == "ok"

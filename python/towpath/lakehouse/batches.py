@@ -16,12 +16,13 @@ from towpath.lakehouse.merging.by_spark import BySpark
 from towpath.lakehouse.merging.by_tasks import ByTasks
 from towpath.lakehouse.merging.jobs import batch_settings, in_parallel, session_settings
 from towpath.lakehouse.reading.batch_messages import BatchMessages
-from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, are_insufficient
+from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, NewTables
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
 from towpath.lakehouse.reading.divided_events import divided
 from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
+from towpath.lakehouse.rules.protection import rule_of
 from towpath.lakehouse.seen.aside import Origin, write_dead_letters
 from towpath.lakehouse.seen.status import TableResult, TableStatus, by_table
 from towpath.lakehouse.statements import CreateTable, TruncateTable
@@ -45,7 +46,7 @@ class Replicator:
         """Start without state of earlier batches."""
         self.options, in_tasks = known.options, known.in_tasks
         self._known, self._log = known, known.log
-        self._declarations, self._learned = KnownDeclarations(), LearnedTables()
+        self._declarations, self._learned = KnownDeclarations(), LearnedTables(self._new_tables())
         ddl = self.options.ddl
         self._ddl = LogTable(ddl, (*PLACE, "row", "event_time", "sql"), in_tasks) if ddl else None
         self._by_tasks = ByTasks(known, self._learned)
@@ -91,14 +92,19 @@ class Replicator:
     def _tables_in_blocks(self) -> KnownTables:
         """Return the tables whose messages are decoded as soon as they are read."""
         if self.options.watermarks:  # watermarks skip single messages
-            return {}
+            return KnownTables()
         return self._learned.with_declarations(self._declarations.found.keys())
+
+    def _new_tables(self) -> NewTables | None:
+        """Return how to decode new tables. If tables may share a target, its columns may be those of another table."""
+        given = self.options
+        if self._known.may_share or given.waited:
+            return None
+        named = dict.fromkeys(chain(given.columns, given.schemas, given.keys, given.table_options), True)
+        return NewTables(given.dialect, given.decoder, partial(rule_of, named))
 
     def _apply(self, batch: BatchEvents, batch_id: int) -> None:
         found = summary(batch.frame)
-        if are_insufficient(found):
-            batch = batch.of(batch.with_messages())
-            found = summary(batch.frame)
         events = batch.frame
         self._declarations.learn(events, found)
         unread = self._write_dead_letters(events, found)

@@ -181,8 +181,8 @@ class BySpark:
 
     def _written(self, names: Collection[Name], reason: str) -> list[TableStatus]:
         """Write ahead that tables do not equal their sources."""
-        targets = {one: self.known.find(one) for one in sorted(names)}
-        found = [TableStatus(one[0] or None, one[1], target, STALE, reason) for one, target in targets.items() if target]
+        targets = ((*name, self.known.find(name)) for name in sorted(names))
+        found = [TableStatus(database or None, table, one, STALE, reason) for database, table, one in targets if one]
         self.known.status.write(self._spark, found)
         return found
 
@@ -314,7 +314,7 @@ class BySpark:
         """Return the messages of a table with their readers, or the blocks that the same decoder made from them."""
         part, reader = readers[0]  # a table with blocks has one part
         if self.learned.made_blocks(part, reader) and part.size <= _MOST_IN_BLOCKS:
-            return self.messages(), [(part, BlockReader(reader.schema))]
+            return self.messages(), [(part, BlockReader(reader))]
         return self.messages(of_blocks=table.in_blocks), readers
 
 

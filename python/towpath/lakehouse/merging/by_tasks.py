@@ -131,7 +131,7 @@ class ByTasks:
 
 
 def _of_blocks(table: OwnedTable) -> OwnedTable:
-    return replace(table, readers={part: BlockReader(reader.schema) for part, reader in table.readers.items()})
+    return replace(table, readers={part: BlockReader(reader) for part, reader in table.readers.items()})
 
 
 def prepared(

@@ -10,21 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.lakehouse.reading.arrow_batches import groups_of, indices_of, taken
+from towpath.lakehouse.reading.arrow_batches import groups_of, indices_of, taken, with_columns
 from towpath.lakehouse.reading.changes import READ, ChangeDecoder, ChangeReader
-from towpath.lakehouse.reading.events import BLOCK, CHANGE, EVENT
+from towpath.lakehouse.reading.declarations import Declaration, declared_columns
+from towpath.lakehouse.reading.events import BLOCK, CHANGE, EVENT, EXAMPLE
+from towpath.lakehouse.reading.schemas import filter_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from towpath.lakehouse.reading.source_tables import SourceTable
+    from towpath.literals import Dialect
 
 _BLOCK_SIZE = 256 << 10
 """Size of a block in bytes. A few blocks make a record batch of usual size."""
@@ -44,28 +47,83 @@ class KnownTable:
     """Hashes of the declarations for which the decoder was made."""
 
 
-KnownTables = Mapping[tuple[str | None, str], KnownTable]
-"""Known tables by database and name."""
-
 _WORTH_KNOWING = 1_000
 """Number of a table's messages in a batch that justifies a decoder for it in each task that reads envelopes."""
+
+_Name = tuple[str | None, str]
+"""Database and name of a table."""
+
+
+@dataclass(frozen=True)
+class NewTables:
+    """Makes decoders of tables that no batch has had. A new target has the columns that the messages declare."""
+
+    dialect: Dialect
+    options: Mapping[str, Any]
+    """Arguments of the decoders of all tables."""
+    has_arguments: Callable[[str | None, str], object]
+    """Whether the user gave arguments for a table. Then its columns or its key depend on more than its messages."""
+    least: int = field(default_factory=lambda: _WORTH_KNOWING)
+    """Number of a table's messages that justifies a decoder."""
+
+    def known(self, name: _Name, declared: int, declaration: Declaration) -> KnownTable | None:
+        """Return a table with one declaration; None if its messages do not declare its columns and its key."""
+        options = {**self.options, **filter_options(*name)}
+        has_key = declaration.key and not self.has_arguments(*name)
+        columns = declared_columns([declaration], self.dialect, options) if has_key else None
+        if columns is None:
+            return None
+        return KnownTable(ChangeDecoder(self.dialect, columns, options, name), frozenset([declared]))
+
+
+class KnownTables:
+    """Tables whose messages are decoded as soon as they are read."""
+
+    def __init__(self, learned: Mapping[_Name, KnownTable] | None = None, new: NewTables | None = None) -> None:
+        """Know tables of earlier batches, and how to decode new ones. Without arguments no table is known."""
+        self.learned = dict(learned or {})
+        self._new = new
+
+    def __bool__(self) -> bool:
+        """Return whether a table may be known."""
+        return bool(self.learned) or self._new is not None
+
+    def decoder(self, name: _Name, declared: int, events: pa.RecordBatch) -> ChangeDecoder | None:
+        """Return the decoder for events of a table with one declaration; None if their messages are not decoded yet."""
+        if name not in self.learned and self._new is not None and len(events) >= self._new.least:
+            example = events.slice(pc.index(pc.is_valid(events.column("declaration")), True).as_py(), 1).to_pylist()[0]
+            if table := self._new.known(name, declared, Declaration.of({**example, "example": example})):
+                self.learned[name] = table
+        found = self.learned.get(name)
+        return found.decoder if found is not None and declared in found.declared else None
 
 
 class LearnedTables:
     """Tables with many messages in the last batches."""
 
-    def __init__(self) -> None:
-        self._tables: dict[tuple[str | None, str], KnownTable] = {}
-        self._former: dict[tuple[str | None, str], KnownTable | None] = {}
+    def __init__(self, new: NewTables | None = None) -> None:
+        """Start without tables. `new` makes decoders of the tables in the first batch."""
+        self._new = new
+        self._tables: dict[_Name, KnownTable] = {}
+        self._former: dict[_Name, KnownTable | None] = {}
         """Known tables before this batch."""
 
     def with_declarations(self, learned: Set[int]) -> KnownTables:
         """Return the tables for the next batch. `learned` are the hashes of the declarations that are still kept."""
-        return {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
+        found = {name: replace(one, declared=one.declared & learned) for name, one in self._tables.items()}
+        return KnownTables(found, self._new)
 
     def begin(self, tables: Iterable[SourceTable]) -> None:
         """Begin a batch. Its tables have to be learned again."""
-        self._former = {one.name_key: self._tables.pop(one.name_key, None) for one in tables}
+        self._former = {one.name_key: self._tables.pop(one.name_key, None) or self._made(one) for one in tables}
+        self._new = None
+
+    def _made(self, table: SourceTable) -> KnownTable | None:
+        """Return a table of the first batch as the workers knew it."""
+        if self._new is None or not table.in_blocks or len(table.declared) != 1:
+            return None
+        [declared], [declaration] = table.declared, table.declarations
+        return self._new.known(table.name_key, declared, declaration)
 
     def made_blocks(self, table: SourceTable, reader: ChangeReader) -> bool:
         """Return whether the blocks of a table, if any, contain the changes that a reader makes."""
@@ -105,7 +163,7 @@ class BatchEvents:
         """Return the events without blocks. Read the batch again if there are any."""
         with self._lock:
             if self._with_messages is None:
-                self._with_messages = self._persisted({})
+                self._with_messages = self._persisted(KnownTables())
             return self._with_messages
 
     def _persisted(self, known: KnownTables) -> DataFrame:
@@ -126,35 +184,39 @@ def read_blocks(events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class BlockReader:
-    """`ChangeReader` for blocks, in place of the decoder that made them."""
+    """`ChangeReader` for blocks and messages, in place of the decoder that made the blocks."""
 
-    schema: pa.Schema
+    decoder: ChangeReader
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of a frame of changes."""
+        return self.decoder.schema
 
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the changes in blocks."""
-        return read_blocks(messages)
-
-
-def are_insufficient(found: Iterable[Row]) -> bool:
-    """Return whether the messages of blocks are needed: other messages declare other columns, or empty the table."""
-    kinds: dict[tuple[str | None, str], set[str]] = {}
-    for row in found:
-        kinds.setdefault((row["database"], row["table"]), set()).add(row["kind"])
-    return any({BLOCK, CHANGE} <= one for one in kinds.values())
+        """Yield the changes in blocks and in messages."""
+        is_block = pc.equal(pc.list_value_length(messages.column("rows_read")), 0).fill_null(False)
+        yield from read_blocks(messages.filter(is_block))
+        if len(left := messages.filter(pc.invert(is_block))):
+            yield from self.decoder.decode_batches(left)
 
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
     """Yield events, with blocks for row changes of known tables."""
     is_left = pa.repeat(True, len(events))
     for (kind, database, name, declared, _), at in groups_of(events, "kind", *_GROUP):
-        table = known.get((database, name))
-        if kind != CHANGE or table is None or declared not in table.declared:
+        if kind != CHANGE:
             continue
+        of_table = taken(events, at)
         try:
-            blocks = _blocks(taken(events, at), table.decoder)
+            decoder = known.decoder((database, name), declared, of_table)
+            blocks = _blocks(of_table, decoder) if decoder else []
         except Exception:  # the error occurs again later, where it only affects this table
             continue
+        if not blocks:
+            continue
         yield from blocks
+        yield _examples(of_table)
         is_left = pc.and_(is_left, pc.invert(pc.is_in(indices_of(events), at)))
     if left := pc.sum(is_left).as_py():
         yield events if left == len(events) else events.filter(is_left)
@@ -170,10 +232,18 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
     for changes in parts or [pa.RecordBatch.from_pylist([], decoder.schema)]:
         rows = []
         for block in _streams(changes):
-            rows.append({**shared, **counts, "value": block})
+            rows.append({**shared, **counts, "value": block, "rows_read": []})
             counts = dict.fromkeys(counts, 0)
         found.append(pa.RecordBatch.from_pylist(rows, EVENT))
     return found
+
+
+def _examples(events: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the events with declarations as examples of these."""
+    found = events.filter(pc.is_valid(events.column("declaration")))
+    zeros = pa.repeat(0, len(found))
+    counts = dict.fromkeys(("messages", "rows", "size"), zeros)
+    return with_columns(found, {"kind": pa.repeat(EXAMPLE, len(found)), **counts})
 
 
 def _streams(changes: pa.RecordBatch) -> list[bytes]:

@@ -34,7 +34,7 @@ class Declaration:
         return sum(len(part) for part in self.example if part is not None)
 
     @classmethod
-    def of(cls, row: Row) -> Declaration:
+    def of(cls, row: Row | Mapping[str, Any]) -> Declaration:
         """Read a row with the JSON text `declaration` and a message that has it, `example`."""
         said = json.loads(row["declaration"])
         example = row["example"]

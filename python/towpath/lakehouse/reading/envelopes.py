@@ -86,7 +86,7 @@ def read_envelopes(
             for one in kafka
         )
     )
-    envelopes = EnvelopeDecoder(decoder, known or {})
+    envelopes = EnvelopeDecoder(decoder, known or KnownTables())
     output = struct_type(EVENT)
     if metrics is None:
         return map_in_arrow(needed, envelopes, output)

@@ -6,8 +6,11 @@ import pyarrow as pa
 
 from towpath.lakehouse.reading.changes import ERROR, READ, SOURCE
 
-CHANGE, BLOCK, DDL, WATERMARK, DEAD = "change", "block", "ddl", "watermark", "dead"
-"""Kinds of events. A block has the changes of several messages. Messages such as heartbeats have no event."""
+CHANGE, BLOCK, EXAMPLE, DDL, WATERMARK, DEAD = "change", "block", "example", "ddl", "watermark", "dead"
+"""Kinds of events. Messages such as heartbeats have no event.
+
+A block has the changes of several messages. An example is one of these messages, with its declaration.
+"""
 
 EVENT_SOURCE = {**SOURCE, "operation": pa.string(), "watermark_ts": pa.int64(), "connector": pa.string()}
 """Fields of the column `source`."""

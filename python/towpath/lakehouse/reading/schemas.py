@@ -52,3 +52,8 @@ def without_schema(name: str) -> list[str]:
 def name_pattern(name: str) -> str:
     """Return a regular expression that matches a table's name in messages, with or without its schema."""
     return "|".join(map(re.escape, dict.fromkeys([name, *without_schema(name)])))
+
+
+def filter_options(database: str | None, name: str) -> dict[str, str]:
+    """Return decoder options that select a table."""
+    return {"table": name_pattern(name), **({"database": re.escape(database)} if database else {})}

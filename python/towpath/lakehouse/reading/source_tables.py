@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -14,7 +13,7 @@ from towpath.lakehouse.log.timeline import Columns
 from towpath.lakehouse.merging.jobs import FEW_ROWS, session_settings
 from towpath.lakehouse.reading.declarations import Declaration
 from towpath.lakehouse.reading.events import BLOCK, CHANGE
-from towpath.lakehouse.reading.schemas import name_pattern
+from towpath.lakehouse.reading.schemas import filter_options
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -111,9 +110,7 @@ class SourceTable:
 
     def filter_options(self) -> dict[str, str]:
         """Return decoder options that select this table."""
-        database, name = self.name_key
-        of_database = {"database": re.escape(database)} if database else {}
-        return {"table": name_pattern(name), **of_database}
+        return filter_options(*self.name_key)
 
 
 def summary(events: DataFrame, *more: str) -> list[Row]:
