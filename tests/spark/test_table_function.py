@@ -12,7 +12,6 @@ from canal_messages import MIXED, SCHEMA, change, order
 from documents import blocks, run_block
 from golden_files import lines
 from spark_rows import of_spark
-from towpath.spark import table_function
 
 pytestmark = pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark has such functions since 4.0")
 
@@ -127,6 +126,8 @@ def test_mistakes(spark, kafka, query, said):
 
 
 def test_many_messages_are_decoded_in_parts(spark, kafka, monkeypatch):
+    from towpath.spark import table_function  # it needs Spark 4
+
     monkeypatch.setattr(table_function, "_MOST", 7)
     analyzed = table_function._Analyzed(
         towpath.Decoder("canal-json").spark_schema,
