@@ -82,6 +82,28 @@ def test_the_value_of_an_added_column(topic):
     assert topic.state_of() == {"a": "ok", "again": "ok"}
 
 
+@together
+def test_a_column_of_another_type_gets_the_name_of_one_that_was_dropped(topic):
+    number, text = {"id": "int", "n": "int"}, {"id": "int", "n": "varchar(9)"}
+    yield [
+        *(canal(at, "INSERT", name, {"id": "1", "n": "5"}, number) for at, name in enumerate("ab")),
+        canal(2, "INSERT", "c", {"id": "1", "n": "5", "m": "x"}, {**number, "m": "varchar(9)"}),
+    ]
+    yield [
+        altered(3, "a", "DROP COLUMN n"),
+        altered(4, "a", "ADD COLUMN N varchar(9) DEFAULT 'x'"),
+        said(5, "b", "DROP TABLE b; CREATE TABLE b (id int PRIMARY KEY, n varchar(9))"),
+        altered(6, "c", "DROP COLUMN n"),
+        altered(7, "c", "RENAME COLUMN m TO n"),
+        *(canal(8 + at, "INSERT", name, {"id": "2", "n": "new"}, text, second=6) for at, name in enumerate("abc")),
+    ]
+    late = canal(0, "INSERT", "a", {"id": "3", "n": "7"}, number, second=1, partition=1)
+    yield [late, altered(11, "a", "MODIFY COLUMN n varchar(20)", 9)]
+    found = {name: {one["id"]: one.get("n", one.get("N")) for one in topic.rows(name)} for name in "abc"}
+    assert found == {"a": {1: "x", 2: "new", 3: "x"}, "b": {2: "new"}, "c": {1: "x", 2: "new"}}
+    assert topic.state_of() == dict.fromkeys("abc", "ok")
+
+
 @together.having(columns={"shop.early": {"exclude": ["secret"]}})
 def test_a_creation_ends_no_doubt_about_rows_that_were_read_before_it(topic):
     types = dict.fromkeys(("id", "secret"), "int")

@@ -16,7 +16,7 @@ SECRET = 7654000
 """The least value of a column that is excluded or masked. No other column has such a value."""
 
 KINDS = {"c": "varchar(20)", "d": "decimal(8,2)", "t": "datetime"}
-"""The first types of columns by the first letter of their names. A target keeps dropped columns, with their types."""
+"""The types of new columns by the first letter of their names. Shards share columns, so each name keeps its type."""
 
 WIDER = {"int": "bigint", "varchar(20)": "varchar(30)", "decimal(8,2)": "decimal(12,4)", "datetime": "datetime(3)"}
 
@@ -216,7 +216,8 @@ class MigratingSource:
 
     def _add(self, name: str, column: str | None = None) -> None:
         column = column or self._new_column()
-        kind = first_type(column)
+        is_any = column in self._former.get(name, ()) and not self._are_shards
+        kind = self._rng.choice(["int", *KINDS.values()]) if is_any else first_type(column)
         value = stored(self._rng.randrange(100), kind)
         self._columns[name].append(column)
         self._types[name][column] = kind
@@ -328,7 +329,7 @@ class MigratingSource:
     def _shift(self, name: str) -> None:
         """Give a former name to a column that has another one."""
         former = self._rename(name)
-        same = [one for one in self._columns[name] if first_type(one) == first_type(former)]
+        same = [one for one in self._columns[name] if not self._are_shards or first_type(one) == first_type(former)]
         self._rename(name, former, old=self._rng.choice(same))
 
     def _take_away(self, old: str, new: str) -> None:

@@ -36,14 +36,22 @@ from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, any_of, column, sql, string
-from towpath.lakehouse.tables.tables import INTEGERS, create_or_evolve, exists, rename_column, schema_of
+from towpath.lakehouse.tables.tables import (
+    INTEGERS,
+    can_store,
+    create_or_evolve,
+    drop_column,
+    exists,
+    rename_column,
+    schema_of,
+)
 from towpath.lakehouse.tables.target_properties import KEY, SOURCE
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, find_column, has_row
 from towpath.spark.types import struct_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 Actions = tuple[Action, ...]
 
@@ -112,7 +120,7 @@ class TableChange:
             case TruncateTable():
                 yield from self._truncate(self.statement.place, "truncated")
             case ModifyColumn(column=column):
-                yield from self._modify(column)
+                yield from self._modify(column, timeline.columns(self.name, cut))
             case RenameColumn(old=old, new=new):
                 yield from self._rename(old, new)
             case ChangePrimaryKey(columns=columns):
@@ -139,9 +147,13 @@ class TableChange:
         if timeline.exists(self.name, cut) is not False or gone_at is None:
             if not action.if_not_exists and self._stored.has(self._stored.before):
                 yield self._stale(_CREATED_TWICE)
-        elif reasons := list(self._truncate(gone_at, "recreated")):
+            return
+        if reasons := list(self._truncate(gone_at, "recreated")):
             yield self._stale(*reasons)
-        elif (aside := self.known.quarantine) is not None and aside.has_since(self.spark, self.name, gone_at):
+            return
+        for one in action.columns if self.known.follows else ():
+            self._drop_unlike(one.name, _type_of(one))
+        if (aside := self.known.quarantine) is not None and aside.has_since(self.spark, self.name, gone_at):
             yield TableStatus(*self.name, None, QUARANTINED, _WAITING, ends=[*GONE, STALE])
         else:  # the target is correct again, unless rows of the new table were read before the statement
             is_in_doubt = self.known.status.reason(self.spark, self.name) and self._stored.has(ALL_ROWS)
@@ -180,12 +192,14 @@ class TableChange:
                 if added.initial is not None and self._stored.has(empty):
                     yield f"the column {name} may have existed before: nulls of older rows may be actual values"
             elif self.known.follows:
-                new.append(Filled(name, initial_value(added), is_new, is_former))
+                value = initial_value(added)
+                # MySQL dropped the former column, and its values.
+                is_replaced = is_former and not is_new and self._drop_unlike(name, _type_of(added))
+                new.append(Filled(name, value, is_new or is_replaced, is_former))
             elif added.initial is not None:
                 yield f"ddl_policy is ignore: the column {name} was added"
         if new:  # at most two commits: columns, then values
-            fields = pa.schema([(one.name, one.value.type) for one in new])
-            self._evolve(struct_type(fields))
+            self._evolve(struct_type(pa.schema([(one.name, one.value.type) for one in new])))
             yield from self._fill([one for one in new if one.value.is_valid or not one.is_new])
 
     def _fill(self, new: list[Filled]) -> Iterator[str]:
@@ -207,6 +221,21 @@ class TableChange:
             if not one.is_new and self._stored.has(unordered):
                 yield f"rows concurrent with the statement may lack the column {one.name}, or have null in it"
 
+    def _drop_unlike(self, name: str, wanted: DataType) -> bool:
+        """Drop a column that cannot store values of a type if it only has values of older rows of this table.
+
+        Return whether it was dropped.
+        """
+        schema = self._schema()
+        found = find_column(schema, name)
+        if schema is None or found is None or can_store(schema[found].dataType, wanted):
+            return False
+        others = sql("{name} IS NOT NULL AND NOT {before}", name=column("t", found), before=self._stored.before)
+        if self._stored.own != ALL_ROWS or self._stored.has(others):
+            return False
+        drop_column(self.spark, self.target, found)
+        return True
+
     def _schema(self) -> StructType | None:
         return schema_of(self.spark, self.target, self.known.in_tasks)
 
@@ -220,19 +249,26 @@ class TableChange:
         older = self._stored.compared(_may_lack) if one.is_new else self._stored.before
         return sql("{wants} AND {older}", wants=_wants(one), older=older)
 
-    def _modify(self, modified: Column) -> Iterator[str]:
-        """Change the type of a column. Yield reasons why the target is stale."""
-        wanted = struct_type(pa.schema([(modified.name, initial_value(modified).type)]))
+    def _modify(self, modified: Column, known: Columns) -> Iterator[str]:
+        """Change the type of a column. Yield reasons why the target is stale.
+
+        Args:
+            modified: The column with its new type.
+            known: Columns of the table after earlier statements.
+        """
+        lower, wanted = modified.name.lower(), _type_of(modified)
+        former = known.types.get(lower) or known.added.get(lower)
+        is_wider = former is not None and can_store(wanted, _type_of(former))
         found = find_column(self._schema(), modified.name)
         if found is None:
             return
         if self.known.follows:
-            self._evolve(wanted)
-        after = self._schema() or wanted
-        own, name = after[found].dataType.simpleString(), column("t", found)
-        stored = format_of(self.spark, self.target).stored(wanted[0].dataType.simpleString())
-        # Another table of the target, or an earlier type, may need a wider integer.
-        if own != stored and not {own, stored} <= INTEGERS.keys():
+            self._evolve(struct_type(pa.schema([])).add(modified.name, wanted))
+        schema, name = self._schema(), column("t", found)
+        own = (schema[found].dataType if schema is not None else wanted).simpleString()
+        stored = format_of(self.spark, self.target).stored(wanted.simpleString())
+        # Another table of the target, or a former column of this name, may need another type.
+        if own != stored and not is_wider and not {own, stored} <= INTEGERS.keys():
             yield f"the column {found} became {modified.type}; rows may have changed without a message"
         elif self._stored.has(are_changed(name, modified)):
             yield f"the column {found} became {modified.type}; rows have changed without a message"
@@ -253,6 +289,8 @@ class TableChange:
             if old is not None:
                 yield f"ddl_policy is ignore: the column {old} was renamed to {name}"
             return
+        if schema is not None and old and new and self._drop_unlike(new, schema[old].dataType):
+            new = None
         # Newer rows keep the column: they may be of a later table of this name.
         if old is not None and (new is not None or not is_alone or self._stored.has(self._stored.after)):
             yield from self._move_values(old, new or name)
@@ -284,6 +322,12 @@ class TableChange:
             sql("{former} IS NOT NULL AND {unordered}", former=former, unordered=self._stored.unordered)
         ):
             yield f"rows concurrent with the statement may have the values of {new} in {old}"
+
+
+def _type_of(column: Column) -> DataType:
+    """Return the type of a column in a new target."""
+    [field] = struct_type(pa.schema([(column.name, initial_value(column).type)]))
+    return field.dataType
 
 
 def _may_lack(order: Sql, place: Sql) -> Sql:

@@ -88,6 +88,12 @@ def rename_column(spark: SparkSession, target: str, old: str, new: str) -> str:
     return new
 
 
+def drop_column(spark: SparkSession, target: str, name: str) -> None:
+    """Drop a column of a table."""
+    _enable_features(spark, target)
+    _alter(spark, target, sql("DROP COLUMN {name}", name=column(name)))
+
+
 def schema_of(spark: SparkSession, target: str, in_tasks: TaskMerges | None = None) -> StructType | None:
     """Return the schema of a table, or None if it does not exist. `in_tasks` says which tables delta-rs may read."""
     if found := DriverTable(spark, target, in_tasks).read():
@@ -361,6 +367,12 @@ def common_type(old: DataType, wanted: DataType) -> DataType | None:
     if is_text and isinstance(wanted, DecimalType | StringType):
         return old
     return wanted if one in _HELD.get(other, ()) and other not in ("float", "string") else None
+
+
+def can_store(column_type: DataType, wanted: DataType) -> bool:
+    """Return whether a column of a type can store the values of another type."""
+    common = common_type(column_type, wanted)
+    return common is not None and common.simpleString() == column_type.simpleString()
 
 
 def _digits(data_type: DataType) -> tuple[int, int] | None:
