@@ -56,7 +56,7 @@ _Name = tuple[str | None, str]
 
 @dataclass(frozen=True)
 class NewTables:
-    """Makes decoders of tables that no batch has had. A new target has the columns that the messages declare."""
+    """Makes decoders of tables that the last batches did not have. A new target has the columns of the declaration."""
 
     dialect: Dialect
     options: Mapping[str, Any]
@@ -64,7 +64,7 @@ class NewTables:
     has_arguments: Callable[[str | None, str], object]
     """Whether the user gave arguments for a table. Then its columns or its key depend on more than its messages."""
     least: int = field(default_factory=lambda: _WORTH_KNOWING)
-    """Number of a table's messages that justifies a decoder."""
+    """Number of a table's messages in a record batch that justifies a decoder."""
 
     def known(self, name: _Name, declared: int, declaration: Declaration) -> KnownTable | None:
         """Return a table with one declaration; None if its messages do not declare its columns and its key."""
@@ -102,7 +102,7 @@ class LearnedTables:
     """Tables with many messages in the last batches."""
 
     def __init__(self, new: NewTables | None = None) -> None:
-        """Start without tables. `new` makes decoders of the tables in the first batch."""
+        """Start without tables. `new` makes decoders of new tables."""
         self._new = new
         self._tables: dict[_Name, KnownTable] = {}
         self._former: dict[_Name, KnownTable | None] = {}
@@ -116,10 +116,9 @@ class LearnedTables:
     def begin(self, tables: Iterable[SourceTable]) -> None:
         """Begin a batch. Its tables have to be learned again."""
         self._former = {one.name_key: self._tables.pop(one.name_key, None) or self._made(one) for one in tables}
-        self._new = None
 
     def _made(self, table: SourceTable) -> KnownTable | None:
-        """Return a table of the first batch as the workers knew it."""
+        """Return a new table as the workers knew it."""
         if self._new is None or not table.in_blocks or len(table.declared) != 1:
             return None
         [declared], [declaration] = table.declared, table.declarations
