@@ -22,7 +22,7 @@ from towpath.lakehouse.reading.divided_events import divided
 from towpath.lakehouse.reading.events import DDL, DEAD, WATERMARK
 from towpath.lakehouse.reading.source_tables import SourceTable, any_of, source_tables, summary
 from towpath.lakehouse.reading.watermarks import Watermarks, write_watermarks
-from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.rules.rule_names import rule_of
 from towpath.lakehouse.seen.aside import Origin, write_dead_letters
 from towpath.lakehouse.seen.status import TableResult, TableStatus, by_table
 from towpath.lakehouse.statements import CreateTable, TruncateTable

@@ -14,7 +14,7 @@ from towpath.lakehouse.arguments import check_snapshot
 from towpath.lakehouse.merging.jobs import in_parallel, session_settings
 from towpath.lakehouse.order.order import ORDER_TYPE
 from towpath.lakehouse.replicate_options import columns_of
-from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.rules.rule_names import rule_of
 from towpath.lakehouse.seen.status import TableStatus
 from towpath.lakehouse.tables.jdbc_rows import UNPADDED
 from towpath.lakehouse.tables.known_targets import KnownTargets

@@ -15,7 +15,8 @@ from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.rules.column_rules import ColumnRules
-from towpath.lakehouse.rules.protection import Protection, is_copy, originals, rule_of
+from towpath.lakehouse.rules.protection import Protection
+from towpath.lakehouse.rules.rule_names import is_copy, originals, rule_of
 from towpath.lakehouse.statements import read_statements
 
 SEEDS = 200

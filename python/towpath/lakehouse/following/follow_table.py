@@ -18,7 +18,7 @@ from towpath.lakehouse.following.stored_rows import StoredRows, stored_rows
 from towpath.lakehouse.log.ordered_statements import Place, Statement
 from towpath.lakehouse.log.timeline import Columns, Name
 from towpath.lakehouse.order.order import is_certain, is_newer
-from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.rules.rule_names import rule_of
 from towpath.lakehouse.seen.status import DROPPED, GONE, OK, QUARANTINED, STALE, STATES, TableStatus, unordered
 from towpath.lakehouse.statements import (
     Action,

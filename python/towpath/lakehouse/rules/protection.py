@@ -6,73 +6,20 @@ A rule names a table and a column, but both names may change. An online migratio
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache, reduce
+from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.log.timeline import Identity, Name
-from towpath.lakehouse.reading.schemas import without_schema
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.rules.column_rules import ColumnRules, Rule, TableRules
-from towpath.lakehouse.tables.targets import argument_name, split_name
+from towpath.lakehouse.rules.rule_names import is_copy, is_cut, originals, rules_of
+from towpath.lakehouse.tables.targets import split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# gh-ost: _x_gho, _x_ghc, _x_del, _x_20240131235959_del. pt-online-schema-change: _x_new, _x_old, with more underscores
-# if these names exist. If the name would be too long, x is shortened.
-_SUFFIX = "(?:gho|ghc|del|new|old)"
-_COPY = re.compile(rf"(_+)(.+?)(_\d{{14}})?_{_SUFFIX}")
-_LONGEST = 64
-
-
-def originals(table: str) -> list[str]:
-    """Return the names of tables that an online migration copies under this name."""
-    found = _COPY.fullmatch(table)
-    if found is None:
-        return []
-    underscores, name, time = found.groups()
-    names = [f"{name}{time}", name] if time else [name]
-    return ["_" * count + one for count in range(len(underscores)) for one in names]
-
-
-def is_cut(table: str) -> bool:
-    """Return whether a name may have been shortened. Servers count characters; gh-ost counts bytes."""
-    return _LONGEST in (len(table), len(table.encode()))
-
-
-def is_copy(table: str, original: str) -> bool:
-    """Return whether a name is the name of a table's copy."""
-    found = originals(table)
-    return original in found or (is_cut(table) and any(original.startswith(one) for one in found))
-
-
-_Rule = TypeVar("_Rule")
-
-
-def rule_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> _Rule | None:
-    """Return the value of an argument such as `keys` for a table, its original, or its name without schema.
-
-    The first match wins. An original is the table that this table is a copy of.
-    """
-    return next(iter(_all_of(rules, database, table)), None)
-
-
-def _all_of(rules: Mapping[str, _Rule], database: str | None, table: str) -> list[_Rule]:
-    return [rules[key] for key in _keys_of(tuple(rules), database, table)] if rules else []
-
-
-@lru_cache(4096)
-def _keys_of(keys: tuple[str, ...], database: str | None, table: str) -> list[str]:
-    """Return the keys for a table: its name, its originals (longest first), its name without schema."""
-    prefix = argument_name(database, "")
-    copies = [key for key in keys if key.startswith(prefix) and is_copy(table, key[len(prefix) :])]
-    plain = (argument_name(database, name) for name in without_schema(table))
-    found = [argument_name(database, table), *sorted(copies, key=len, reverse=True), *plain]
-    return [key for key in found if key in keys]
 
 
 @dataclass(frozen=True)
@@ -113,7 +60,7 @@ class Protection:
 
     def _found(self, starts: Sequence[tuple[Name, int | None]], find: Callable[[str], Rule]) -> TableRules:
         tables = {table for one in starts for table in self.tables(*one)} if self.columns else ()
-        of_rules = [rules.hidden for table in tables for rules in _all_of(self.columns, *table)]
+        of_rules = [rules.hidden for table in tables for rules in rules_of(self.columns, *table)]
         if not of_rules:
             return TableRules()
         hidden = frozenset().union(*of_rules)
@@ -125,7 +72,7 @@ class Protection:
 
     def _rule(self, name: Name, column: str, cut: int | None) -> Rule:
         identity = self._identity(name, column, cut)
-        found = [rules.rule(one) for table, one in identity.names for rules in _all_of(self.columns, *table)]
+        found = [rules.rule(one) for table, one in identity.names for rules in rules_of(self.columns, *table)]
         rule = reduce(Rule.and_that, found, Rule(names=frozenset(one for _, one in identity.names)))
         return rule._replace(is_known=identity.is_added or any(one.is_known for one in found))
 

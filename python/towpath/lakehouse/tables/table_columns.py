@@ -16,7 +16,7 @@ from towpath.lakehouse.reading.declarations import Declaration, declared_columns
 from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import columns_of
 from towpath.lakehouse.rules.column_rules import TableRules
-from towpath.lakehouse.rules.protection import rule_of
+from towpath.lakehouse.rules.rule_names import rule_of
 from towpath.lakehouse.statements import Column
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.tables import order_column, widened
