@@ -16,7 +16,10 @@ SECRET = 7654000
 """The least value of a column that is excluded or masked. No other column has such a value."""
 
 KINDS = {"c": "varchar(20)", "d": "decimal(8,2)", "t": "datetime"}
-"""The types of new columns by the first letter of their names. Shards share columns, so each name keeps its type."""
+"""The types of new columns by the first letter of their names.
+
+A name keeps its type if shards share its column, or if its values may be secrets, which are numbers.
+"""
 
 WIDER = {"int": "bigint", "varchar(20)": "varchar(30)", "decimal(8,2)": "decimal(12,4)", "datetime": "datetime(3)"}
 
@@ -216,7 +219,7 @@ class MigratingSource:
 
     def _add(self, name: str, column: str | None = None) -> None:
         column = column or self._new_column()
-        is_any = column in self._former.get(name, ()) and not self._are_shards
+        is_any = column in self._former.get(name, ()) and not (self._are_shards or self._has_secrets)
         kind = self._rng.choice(["int", *KINDS.values()]) if is_any else first_type(column)
         value = stored(self._rng.randrange(100), kind)
         self._columns[name].append(column)
