@@ -4,10 +4,12 @@ import re
 from itertools import product
 
 import pytest
+from pyspark.sql import types
 
 from towpath.lakehouse.reading.schema_changes import SchemaChange
 from towpath.lakehouse.reading.schemas import name_pattern, table_name
 from towpath.lakehouse.statements import NotFollowed
+from towpath.lakehouse.tables.tables import can_store
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,10 @@ def test_changed_tables_that_are_not_as_debezium_writes_them(text):
     [action] = change.actions()
     assert isinstance(action, NotFollowed)
     assert change.text == action.reason
+
+
+def test_a_column_can_store_the_values_of_its_own_type():
+    kinds = [types.ByteType(), types.LongType(), types.DoubleType(), types.DecimalType(38, 9), types.DateType()]
+    kinds += [types.TimestampType(), types.TimestampNTZType(), types.BinaryType(), types.BooleanType()]
+    assert [one for one in [*kinds, types.StringType()] if not can_store(one, one)] == []
+    assert [one for one in kinds if can_store(one, types.StringType())] == []

@@ -356,6 +356,8 @@ def common_type(old: DataType, wanted: DataType) -> DataType | None:
     from pyspark.sql.types import DecimalType, StringType
 
     one, other, known, new = old.simpleString(), wanted.simpleString(), _digits(old), _digits(wanted)
+    if one == other:
+        return old
     if known and new:
         if one in INTEGERS and other in INTEGERS:
             return old if known >= new else wanted
