@@ -96,7 +96,7 @@ class Replicator:
         return self._learned.with_declarations(self._declarations.found.keys())
 
     def _new_tables(self) -> NewTables | None:
-        """Return how to decode new tables. If tables may share a target, its columns may be those of another table."""
+        """Return the maker of decoders for new tables; None if a target may have the columns of other tables."""
         given = self.options
         if self._known.may_share or given.waited:
             return None

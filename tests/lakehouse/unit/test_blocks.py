@@ -1,7 +1,6 @@
 """Changes that are decoded with their envelopes are those that are decoded from their messages."""
 
 import random
-import re
 import zlib
 from collections import Counter
 from datetime import datetime, timezone
@@ -19,7 +18,7 @@ from towpath.lakehouse.reading.changes import READ, ChangeDecoder
 from towpath.lakehouse.reading.declarations import Declaration, declared_columns
 from towpath.lakehouse.reading.envelopes import _FIELDS, EnvelopeDecoder
 from towpath.lakehouse.reading.events import BLOCK, CHANGE, EXAMPLE
-from towpath.lakehouse.reading.schemas import name_pattern
+from towpath.lakehouse.reading.schemas import filter_options
 from towpath.lakehouse.replicate_options import columns_of
 from towpath.places import MESSAGE
 
@@ -80,12 +79,8 @@ def known_tables(dialect, events, rng):
         columns = declared_columns(declarations.values(), dialect, {}) or columns_of("id string")
         if rng.random() < 0.8:
             some = frozenset(one for one in declarations if rng.random() < 0.8)
-            known[name] = KnownTable(ChangeDecoder(dialect, columns, filters(*name), name), some)
+            known[name] = KnownTable(ChangeDecoder(dialect, columns, filter_options(*name), name), some)
     return known
-
-
-def filters(database, table):
-    return {"table": name_pattern(table), **({"database": re.escape(database)} if database else {})}
 
 
 @pytest.mark.parametrize(

@@ -88,10 +88,12 @@ class KnownTables:
         """Return whether a table may be known."""
         return bool(self.learned) or self._new is not None
 
-    def decoder(self, name: _Name, declared: int, events: pa.RecordBatch) -> ChangeDecoder | None:
-        """Return the decoder for events of a table with one declaration; None if their messages are not decoded yet."""
-        if name not in self.learned and self._new is not None and len(events) >= self._new.least:
-            example = events.slice(pc.index(pc.is_valid(events.column("declaration")), True).as_py(), 1).to_pylist()[0]
+    def decoder(
+        self, name: _Name, declared: int, events: pa.RecordBatch, indices: pa.Int64Array
+    ) -> ChangeDecoder | None:
+        """Return the decoder of a table's events with one declaration; None if their messages are kept."""
+        if name not in self.learned and self._new is not None and len(indices) >= self._new.least:
+            [example, *_] = _declaring(taken(events, indices)).to_pylist()
             if table := self._new.known(name, declared, Declaration.of({**example, "example": example})):
                 self.learned[name] = table
         found = self.learned.get(name)
@@ -195,9 +197,10 @@ class BlockReader:
     def decode_batches(self, messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the changes in blocks and in messages."""
         is_block = pc.equal(pc.list_value_length(messages.column("rows_read")), 0).fill_null(False)
-        yield from read_blocks(messages.filter(is_block))
-        if len(left := messages.filter(pc.invert(is_block))):
-            yield from self.decoder.decode_batches(left)
+        blocks, left = (indices_of(messages).filter(one) for one in (is_block, pc.invert(is_block)))
+        yield from read_blocks(taken(messages, blocks))
+        if len(left):
+            yield from self.decoder.decode_batches(taken(messages, left))
 
 
 def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.RecordBatch]:
@@ -206,13 +209,12 @@ def with_blocks(events: pa.RecordBatch, known: KnownTables) -> Iterator[pa.Recor
     for (kind, database, name, declared, _), at in groups_of(events, "kind", *_GROUP):
         if kind != CHANGE:
             continue
-        of_table = taken(events, at)
         try:
-            decoder = known.decoder((database, name), declared, of_table)
-            blocks = _blocks(of_table, decoder) if decoder else []
+            if (decoder := known.decoder((database, name), declared, events, at)) is None:
+                continue
+            of_table = taken(events, at)
+            blocks = _blocks(of_table, decoder)
         except Exception:  # the error occurs again later, where it only affects this table
-            continue
-        if not blocks:
             continue
         yield from blocks
         yield _examples(of_table)
@@ -239,10 +241,15 @@ def _blocks(events: pa.RecordBatch, decoder: ChangeDecoder) -> list[pa.RecordBat
 
 def _examples(events: pa.RecordBatch) -> pa.RecordBatch:
     """Return the events with declarations as examples of these."""
-    found = events.filter(pc.is_valid(events.column("declaration")))
+    found = _declaring(events)
     zeros = pa.repeat(0, len(found))
     counts = dict.fromkeys(("messages", "rows", "size"), zeros)
     return with_columns(found, {"kind": pa.repeat(EXAMPLE, len(found)), **counts})
+
+
+def _declaring(events: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the events with declarations."""
+    return events.filter(pc.is_valid(events.column("declaration")))
 
 
 def _streams(changes: pa.RecordBatch) -> list[bytes]:

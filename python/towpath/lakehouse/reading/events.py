@@ -7,7 +7,7 @@ import pyarrow as pa
 from towpath.lakehouse.reading.changes import ERROR, READ, SOURCE
 
 CHANGE, BLOCK, EXAMPLE, DDL, WATERMARK, DEAD = "change", "block", "example", "ddl", "watermark", "dead"
-"""Kinds of events. Messages such as heartbeats have no event.
+"""Kinds of events. Heartbeats and similar messages produce no event.
 
 A block has the changes of several messages. An example is one of these messages, with its declaration.
 """
