@@ -11,7 +11,7 @@ from spark_cluster import QUICK_START
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# `spark-submit` passes these options to each JVM, including those of programs that tests start.
+# Spark starts each JVM with these options, including the JVMs of programs under test.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK_START
 
 
