@@ -10,10 +10,10 @@ def packet(*entries: bytes, batch: int = 1) -> bytes:
     return _number(1, 17) + _number(3, PACKET_MESSAGES) + _bytes(5, body)
 
 
-def statement_entry(text: str, *, place: int, second: int) -> bytes:
-    """A DDL statement in the database `shop`."""
-    change = _number(2, TYPES["ALTER"]) + _number(10, 1) + _bytes(11, text.encode()) + _bytes(14, b"shop")
-    return _entry(_header("ALTER", "", place, second), change)
+def statement_entry(text: str, *, database: str, place: int, second: int) -> bytes:
+    """A DDL statement."""
+    change = _number(2, TYPES["ALTER"]) + _number(10, 1) + _bytes(11, text.encode()) + _bytes(14, database.encode())
+    return _entry(_header("ALTER", database, "", place, second), change)
 
 
 def row_entry(
@@ -23,6 +23,7 @@ def row_entry(
     types: dict[str, str],
     *,
     before: dict[str, str | None] | None = None,
+    database: str,
     place: int,
     second: int,
 ) -> bytes:
@@ -35,15 +36,15 @@ def row_entry(
     )
     image = b"".join(columns)
     change = _number(2, TYPES[kind]) + _bytes(12, image)
-    return _entry(_header(kind, table, place, second), change)
+    return _entry(_header(kind, database, table, place, second), change)
 
 
 def _entry(header: bytes, change: bytes) -> bytes:
     return _bytes(1, header) + _number(2, 2) + _bytes(3, change)
 
 
-def _header(kind: str, table: str, place: int, second: int) -> bytes:
-    texts = {2: "mysql-bin.000001", 5: "UTF-8", 8: "shop", 9: table}
+def _header(kind: str, database: str, table: str, place: int, second: int) -> bytes:
+    texts = {2: "mysql-bin.000001", 5: "UTF-8", 8: database, 9: table}
     numbers = {1: 1, 3: place, 4: 1, 6: 1_700_000_000_000 + 1000 * second, 7: 2, 11: TYPES[kind]}
     found = {at: _bytes(at, text.encode()) for at, text in texts.items()}
     found |= {at: _number(at, number) for at, number in numbers.items()}

@@ -26,6 +26,8 @@ TYPES = {"id": "int", "name": "varchar(20)"}
 class Topic:
     """What a producer sent: messages with places that the test chooses."""
 
+    database = "shop"
+
     def __init__(self, spark, folder, catalog=None):
         """The tables are Delta tables in a folder, or those of a catalog."""
         self.spark = spark
@@ -106,7 +108,7 @@ class Topic:
 
     def files_with(self, pattern):
         """The targets that have a text in one of their files, whatever version of the table the file is of."""
-        files = [one for one in self.lake.glob("shop/**/*") if one.suffix in (".json", ".parquet")]
+        files = [one for one in self.lake.glob(f"{self.database}/**/*") if one.suffix in (".json", ".parquet")]
         texts = (one.read_text() if one.suffix == ".json" else str(pq.read_table(one).to_pydict()) for one in files)
         found = (one for one, text in zip(files, texts, strict=True) if re.search(pattern, text))
         return {path.relative_to(self.lake).parts[1] for path in found}
