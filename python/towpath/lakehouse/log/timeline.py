@@ -81,11 +81,17 @@ class Columns:
         found = (origin for origin, current in self.names.items() if current and current.lower() == lower)
         return next(found, None if lower in self.names or lower in self.added else lower)
 
-    def origins(self, name: str) -> set[str]:
-        """Return the lower-case names that a target's column may have in the row. A dropped column keeps its name."""
+    def source(self, name: str) -> str | None:
+        """Return the lower-case name in the row of a target's column; None if the row lacks it.
+
+        A dropped column keeps its name until another one gets it. A row that was written during an online ALTER may
+        have an added column.
+        """
         lower = name.lower()
-        found = {origin for origin, current in self.names.items() if current and current.lower() == lower}
-        return found | ({lower} if self.names.get(lower) is None else set())
+        if (origin := self.origin(lower)) is not None:
+            return origin
+        is_other = lower in self.names and (lower in self.added or self.names[lower] is not None)
+        return None if is_other else lower
 
 
 class Identity(NamedTuple):
@@ -298,6 +304,8 @@ class Timeline:
                 case AddColumn(column=added, if_not_exists=False) if added.name.lower() == column:
                     is_added = True
                     break
+                case DropColumn(name=dropped) if dropped.lower() == column:
+                    break  # another column has the name now
                 case RenameColumn(old=old, new=new) if new.lower() == column:
                     column = old.lower()
             if former is not None and (former, column) != names[-1]:

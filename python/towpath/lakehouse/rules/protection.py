@@ -43,16 +43,26 @@ class Protection:
         """
         if not self.columns:
             return TableRules()
-        origin = table.name_key[0] or "", table.name_key[1]
-        cuts = table.cuts or (() if self.is_followed else range(len(self.log.timeline(self.spark, origin).steps) + 1))
+        written = self.as_written(table)
 
         def find(column: str) -> Rule:
-            now = self._rule(table.key, column, None)
-            then = [self._rule(origin, one, cut) for one in table.columns.origins(column) for cut in cuts]
-            is_known = all(one.is_known for one in then) if table.cuts else now.is_known
-            return reduce(Rule.and_that, then, now)._replace(is_known=is_known)
+            now, source = self._rule(table.key, column, None), table.columns.source(column)
+            then = Rule() if source is None else written(source)
+            return now.and_that(then)._replace(is_known=then.is_known if table.cuts else now.is_known)
 
-        return self._found([(table.key, None), *((origin, cut) for cut in cuts)], find)
+        return self._found([(table.key, None), *self._cuts(table)], find)
+
+    def as_written(self, table: SourceTable) -> Callable[[str], Rule]:
+        """Return a function that finds the rule for a column of a batch's rows by its name when they were written."""
+        cuts = self._cuts(table) if self.columns else []
+        return lambda name: reduce(Rule.and_that, (self._rule(of, name, cut) for of, cut in cuts), Rule())
+
+    def _cuts(self, table: SourceTable) -> list[tuple[Name, int]]:
+        """Return the name of a table in its messages with each cut at which the rows may have been written."""
+        origin = table.name_key[0] or "", table.name_key[1]
+        if table.cuts or self.is_followed:
+            return [(origin, cut) for cut in sorted(table.cuts)]
+        return [(origin, cut) for cut in range(len(self.log.timeline(self.spark, origin).steps) + 1)]
 
     def tables(self, name: Name, cut: int | None = None) -> list[Name]:
         """Return the names that a table had, newest first, and the names of tables that it may be a copy of."""

@@ -113,9 +113,12 @@ class TableColumns:
         is_carried = self._table.columns != Columns() and self._given(self._options.schemas) is None
         declared = self._declared(self._table.declarations) if is_carried else None
         columns = self._of_sources(self.schema) if declared is None else declared
-        columns = StructType([one for one in columns if self.rules.keeps(now(one.name))])
+        written = self._known.protection(self._spark).as_written(self._table)
+        # Another column may have the name of a dropped one now, so the current rules are not enough.
+        rules = replace(self.rules, find=lambda name: self.rules.find(now(name)).and_that(written(name)))
+        kept = [one for one in columns if self.rules.keeps(now(one.name)) and rules.find(one.name.lower()).is_kept]
+        columns = StructType(kept)
         key = [one for one in self._in_messages(self.key) if one.lower() in _lower(columns.names)]
-        rules = replace(self.rules, find=lambda name: self.rules.find(now(name)))
         return self._decoder(columns, self._table.written_key), rules, key
 
     def _reader(self, columns: StructType) -> ChangeReader:
@@ -158,14 +161,11 @@ class TableColumns:
     @cached_property
     def sources(self) -> dict[str, str]:
         """Current names of the columns by their names in the messages."""
-        carried, found = self._table.columns, {}
+        found = {}
         for name in self._of_messages.names:
-            lower = name.lower()
-            origin = carried.origin(lower)
-            if origin is not None and origin != lower:
-                found[origin] = name
-            elif origin is not None or carried.names.get(lower) is None:  # unless another column has the name
-                found[name] = name
+            source = self._table.columns.source(name)
+            if source is not None:
+                found[name if source == name.lower() else source] = name
         return found
 
     def _undeclared_key(self) -> list[str]:
