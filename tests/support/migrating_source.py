@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 PARTITIONS = 3
@@ -122,6 +123,7 @@ class MigratingSource:
             self._rename_and_add: 1,
             self._rename_case: 1,
             self._shift: 1,
+            self._exchange: 1,
             self._widen: 1,
             self._migrate: 1,
             self._rotate: 1,
@@ -334,6 +336,23 @@ class MigratingSource:
         former = self._rename(name)
         same = [one for one in self._columns[name] if not self._are_shards or first_type(one) == first_type(former)]
         self._rename(name, former, old=self._rng.choice(same))
+
+    def _exchange(self, name: str) -> None:
+        """Exchange the names of two columns in one statement."""
+        is_any = not (self._are_shards or self._has_secrets)
+        pairs = permutations(self._columns[name], 2)
+        found = [(one, other) for one, other in pairs if is_any or first_type(one) == first_type(other)]
+        if found:
+            first, other = self._rng.choice(found)
+            at, lead = len(self.events), f"ALTER TABLE {name} "
+            self._rename(name, "spare", old=first)
+            self._rename(name, first, old=other)
+            self._rename(name, other, old="spare")
+            self._taken_back(at, lead)
+            kinds, ways = self._types[name], ("RENAME COLUMN {0} TO {1}", "CHANGE COLUMN {0} {1} {2}")
+            pairs = ((first, other), (other, first))
+            clauses = (self._rng.choice(ways).format(old, new, kinds[new]) for old, new in pairs)
+            self._execute(lead + ", ".join(clauses))
 
     def _take_away(self, old: str, new: str) -> None:
         for each in (self.tables, self._columns, self._keys, self._types, self.names):

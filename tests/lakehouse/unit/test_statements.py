@@ -101,6 +101,10 @@ FOLLOWED: list[tuple[str, list[Action]]] = [
         "ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN y TO z",
         [RenameColumn(A, "y", "z"), RenameColumn(A, "x", "y")],
     ),
+    (
+        "ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN y TO z, RENAME COLUMN z TO x",
+        [RenameColumn(A, *names) for names in (("x", "x "), ("z", "x"), ("y", "z"), ("x ", "y"))],
+    ),
     ("ALTER TABLE a RENAME COLUMN x TO y, DROP y", [DropColumn(A, "y"), RenameColumn(A, "x", "y")]),
     (
         "ALTER TABLE a RENAME COLUMN x TO y, MODIFY x bigint",
@@ -241,7 +245,7 @@ NOT_FOLLOWED = [
     ("ALTER TABLE a ENGINE = BLACKHOLE", ["a"]),
     ("ALTER TABLE a COMMENT='x', ENGINE=BLACKHOLE", ["a"]),
     ("ALTER TABLE a FIRST PARTITION LESS THAN (5)", ["a"]),
-    ("ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN y TO x", ["a"]),
+    ("ALTER TABLE a RENAME COLUMN x TO y, RENAME COLUMN x TO z", ["a"]),
     ("ALTER TABLE a ADD x mytype", ["a"]),
     ("ALTER TABLE a ADD x int NOT NULL UNHEARD", ["a"]),
     ("ALTER TABLE a ADD x int,", ["a"]),

@@ -247,7 +247,7 @@ def _in_order(actions: list[Action]) -> list[Action]:
 
 
 def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
-    """Order renames so that no new name is the old name of a later one."""
+    """Order renames so that no new name is the old name of a later one. Columns that exchange names use a spare one."""
     left = {action.old.lower(): action for action in actions}
     if len(left) < len(actions):
         raise NotReadError("a column is renamed twice")
@@ -259,6 +259,8 @@ def _freed_first(actions: list[RenameColumn]) -> list[RenameColumn]:
             chain.append(left.pop(name))
             name = chain[-1].new.lower()
         if name == first and len(chain) > 1:
-            raise NotReadError("columns swap names")
+            spare = f"{chain[0].old} "  # MySQL allows no name that ends with a space
+            ordered.append(replace(chain[0], new=spare))
+            chain[0] = replace(chain[0], old=spare)
         ordered.extend(reversed(chain))
     return ordered
