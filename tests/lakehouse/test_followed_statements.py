@@ -63,9 +63,11 @@ def test_what_waits_in_quarantine_when_its_table_is_created_again(topic):
 @together
 def test_the_value_of_an_added_column(topic):
     wide = TYPES | {"n": "int"}
-    yield [canal(0, "INSERT", "a", row(1, "x")), canal(1, "INSERT", "again", row(1, "old"))]
+    yield [canal(at, "INSERT", table, row(1, "old")) for at, table in enumerate(["a", "again", "renamed"])]
     yield [
         altered(2, "a", "ADD COLUMN n int DEFAULT 5", 9),
+        altered(6, "renamed", "RENAME COLUMN name TO title"),
+        altered(7, "renamed", "DROP COLUMN title, ADD COLUMN title varchar(20) DEFAULT 'new'"),
         altered(3, "again", "DROP COLUMN NAME"),
         altered(4, "again", "ADD COLUMN name varchar(20)", 6),
         canal(5, "INSERT", "again", row(2, "new"), second=7),
@@ -78,8 +80,8 @@ def test_the_value_of_an_added_column(topic):
     ]
     yield [altered(5, "a", "ADD COLUMN n int DEFAULT 5", 9)]  # sent again: a value that is null since then stays null
     assert {one["id"]: one["n"] for one in topic.rows("a")} == {1: 5, 2: 5, 3: 5, 4: None}
-    assert topic.names("again") == {1: None, 2: "new"}
-    assert topic.state_of() == {"a": "ok", "again": "ok"}
+    assert (topic.names("again"), topic.rows("renamed")[0]["title"]) == ({1: None, 2: "new"}, "new")
+    assert topic.state_of() == {"a": "ok", "again": "ok", "renamed": "ok"}
 
 
 @together

@@ -114,7 +114,7 @@ class TableChange:
         ruled = [rules.in_target(one, before) for one in self.actions]
         yield from (one for one in ruled if isinstance(one, str))
         if added := [one for one in ruled if isinstance(one, AddColumn)]:
-            yield from self._add(added, timeline.columns(self.name, cut), timeline.ever_added(self.name, cut))
+            yield from self._add(added, timeline.columns(self.name, cut), timeline.lost(self.name, cut))
             return
         match ruled[0]:
             case TruncateTable():
@@ -166,13 +166,13 @@ class TableChange:
         elif kept := self.known.truncate(self.spark, self.target, self.name, place):
             yield unordered(kept)
 
-    def _add(self, actions: Sequence[AddColumn], known: Columns, former: Collection[str]) -> Iterator[str]:
+    def _add(self, actions: Sequence[AddColumn], known: Columns, lost: Collection[str]) -> Iterator[str]:
         """Add columns, and give older rows their values.
 
         Args:
             actions: The actions of a statement that add the columns.
             known: Columns of the table after earlier statements.
-            former: Lower-case names of the columns that earlier statements added to tables of this name.
+            lost: Lower-case names of former columns.
 
         Yields:
             Reasons why the target is stale.
@@ -182,7 +182,7 @@ class TableChange:
         new: list[Filled] = []
         for action in actions:
             added, name, lower = action.column, action.column.name, action.column.name.lower()
-            is_new, is_former = lower not in names, lower in known.names or lower in former
+            is_new, is_former = lower not in names, lower in lost
             if added.unknown:
                 yield f"the values of the column {name} in older rows are unknown: {added.unknown}"
             elif lower in known.added:

@@ -325,10 +325,14 @@ class Timeline:
                 return former
         return None
 
-    def ever_added(self, name: Name, cut: int) -> set[str]:
-        """Return the lower-case names of all columns that tables of a name gained before a cut."""
-        actions = (self.steps[at][1] for at in self.about(name) if at < cut)
-        return {one.column.name.lower() for one in actions if isinstance(one, AddColumn)}
+    def lost(self, name: Name, cut: int) -> set[str]:
+        """Return the lower-case column names that a table, or a former table of its name, has lost at a cut."""
+        steps = {at for at in self.about(name) if at < cut}.union(at for at, *_ in self._earlier(name, cut))
+        lost: set[str] = set()
+        for at in sorted(steps):
+            taken, given = _exchanged(self.steps[at][1])
+            lost = (lost | taken) - given
+        return lost
 
     def emptied(self, name: Name) -> list[Place]:
         """Return the places of the actions after which a name had no rows."""
