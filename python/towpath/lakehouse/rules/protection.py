@@ -83,7 +83,10 @@ class Protection:
     def _rule(self, name: Name, column: str, cut: int | None) -> Rule:
         identity = self._identity(name, column, cut)
         found = [rules.rule(one) for table, one in identity.names for rules in rules_of(self.columns, *table)]
-        rule = reduce(Rule.and_that, found, Rule(names=frozenset(one for _, one in identity.names)))
+        timeline = self.log.timeline(self.spark, name)
+        is_lost = column in timeline.lost(name, len(timeline.steps) if cut is None else cut)
+        names = () if is_lost else (one for _, one in identity.names)
+        rule = reduce(Rule.and_that, found, Rule(names=frozenset(names)))
         return rule._replace(is_known=identity.is_added or any(one.is_known for one in found))
 
     def _identity(self, name: Name, column: str, cut: int | None) -> Identity:
