@@ -9,6 +9,7 @@ import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from towpath.lakehouse.following.follow import Follower
+from towpath.lakehouse.log.statement_log import StatementLog
 
 together = Together()
 
@@ -417,6 +418,27 @@ def test_a_statement_about_one_shard_hides_none_about_another_one(shards):
     version = shards.version("t")
     shards.replicate(added(0, 1, 200), added(1, 1, 100), **options)
     assert shards.version("t") == version
+
+
+def test_a_shard_gets_the_name_of_a_dropped_one(shards, monkeypatch):
+    """A driver that ends within the statement does not delete the rows that have the name already."""
+    shards.replicate(*(canal(at, "INSERT", f"t_{at % 2}", row(at, "x"), second=at) for at in range(4)))
+    statements = said(4, "t_0", "DROP TABLE t_0", 10), said(5, "t_1", "RENAME TABLE t_1 TO t_0", 11)
+    add_followed, marks = StatementLog.add_followed, []
+
+    def ends(log, spark, found):
+        marks.extend(found)
+        if any(one.startswith("shop.t_0 ") and not one.endswith("emptied") for one in found):
+            raise KeyboardInterrupt
+        add_followed(log, spark, found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StatementLog, "add_followed", ends)
+        with pytest.raises(KeyboardInterrupt):
+            shards.replicate(*statements)
+    shards.replicate(*statements)
+    assert shards.names("t") == {1: "x", 3: "x"}
+    assert any(one.endswith("emptied") for one in marks)
 
 
 def test_one_shard_is_rebuilt(shards, spark):

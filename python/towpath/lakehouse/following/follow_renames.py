@@ -170,6 +170,7 @@ class _Rename:
             # The rows that record the reason are replaced.
             self.known.status.write(self.spark, [TableStatus.stale(self.new, target, reason, self.statement.text)])
         if self.source == target:
+            self._empty(target, f"{mark} emptied")
             self._relabel(target)
         else:
             self._copy(target, former, rules)
@@ -189,6 +190,12 @@ class _Rename:
         if any(one.has_unordered() for one in self.own):
             return UNORDERED
         return _OVERWRITTEN if any(one.has(one.after) for one in self.moved) else None
+
+    def _empty(self, target: str, mark: str) -> None:
+        """Delete the rows of a former table of the new name, once: a repeat would delete the moved rows."""
+        if not self.known.log.has_followed(mark):
+            self.known.truncate(self.spark, target, self.new, self.statement.place)
+            self.known.log.add_followed(self.spark, [mark])
 
     def _relabel(self, target: str) -> None:
         """Give the older rows of a table, and the tombstones of their keys, the new table name."""
