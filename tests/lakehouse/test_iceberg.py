@@ -75,6 +75,16 @@ def test_history_and_soft_deletes(topic):
         (1, "y", True),
         (2, "x", False),
     ]
+    # Later changes lack columns of the history: one that was dropped, and all for a truncate.
+    topic.replicate(canal(4, "QUERY", "a", types=None, sql="ALTER TABLE a DROP COLUMN name", second=4), history=True)
+    short = canal(5, "INSERT", "a", {"id": "3"}, {"id": "int"}, second=5)
+    emptied = canal(6, "TRUNCATE", "a", types=None, sql="TRUNCATE TABLE a", second=6)
+    topic.replicate(short, emptied, history=True)
+    found = [
+        (one["_op"], one["id"], one["name"]) for one in topic.read("shop/a__history") if one["_event_time"].second > 23
+    ]
+    assert sorted(found) == [("insert", 3, None), ("truncate", None, None)]
+    assert topic.state_of() == {"a": "ok"}
 
 
 def test_one_table_with_dead_letters_in_another_format(topic, tmp_path):

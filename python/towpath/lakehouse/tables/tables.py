@@ -410,11 +410,14 @@ def optimize_in_turn(spark: SparkSession, target: str, batch_id: int, every: int
 
 
 def append(spark: SparkSession, target: str, rows: DataFrame) -> None:
-    """Append rows to an existing table."""
-    names = comma_separated(map(column, rows.columns))
+    """Append rows to an existing table. Columns that the rows lack are null."""
+    known, values = {name.lower() for name in rows.columns}, {name: column(name) for name in rows.columns}
+    if format_of(spark, target) is not DELTA:  # Spark fills columns only for Delta
+        values |= {one.name: Sql("NULL") for one in schema_of(spark, target) or () if one.name.lower() not in known}
+    names, cells = comma_separated(map(column, values)), comma_separated(values.values())
     with temporary_view(rows) as view:
-        template = "INSERT INTO {table} ({names}) SELECT {names} FROM {view}"
-        execute(spark, sql(template, table=table(target), names=names, view=view))
+        template = "INSERT INTO {table} ({names}) SELECT {cells} FROM {view}"
+        execute(spark, sql(template, table=table(target), names=names, cells=cells, view=view))
 
 
 @contextmanager
