@@ -138,7 +138,10 @@ def test_a_dropped_column_of_the_target_explains_no_other_one():
     log = StatementLog(None, TaskMerges())
     texts = ["CREATE TABLE v (id int PRIMARY KEY, v int, s_v int, m_v int, c int)", "ALTER TABLE v DROP COLUMN c"]
     log.append(None, [statement(text, at) for at, text in enumerate(texts)])
-    stored, before, after = {"v", "s_v", "m_v", "c"}, *(Protection(None, RULES, log).of(("shop", "v"), cut) for cut in (1, 2))
+    stored, before, after = (
+        {"v", "s_v", "m_v", "c"},
+        *(Protection(None, RULES, log).of(("shop", "v"), cut) for cut in (1, 2)),
+    )
     assert before.denying("shop.v", [["v", "s_v", "m_v", "c"]], stored).left_out == frozenset()
     assert after.denying("shop.v", [["v", "s_v", "m_v", "c"]], stored).left_out == {"c"}
     with pytest.raises(ValueError, match="declare c, which no statement added, and no longer declare m_v"):
