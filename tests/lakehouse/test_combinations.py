@@ -16,9 +16,8 @@ from towpath.lakehouse.log.statement_log import StatementLog
 from towpath.lakehouse.merging import by_spark, by_tasks
 from towpath.lakehouse.merging.target_writer import TargetWriter
 from towpath.lakehouse.merging.tasks import TaskMerges
-from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.status import REMOVED, TableStatus
+from towpath.lakehouse.seen.status import TableStatus
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.statements import Column, read_statements
 from towpath.lakehouse.tables.known_targets import KnownTargets
@@ -383,14 +382,8 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     options, log = ReplicateOptions(status=topic.options["status"]), StatementLog(None, TaskMerges())
     known = KnownTargets(Targets(topic.target), options, log)
     known.begin(spark, 2)
-    assert known.why_incomplete(spark, _table("shop", "a"), f"{topic.lake}/shop/a") == REMOVED
-    assert known.why_incomplete(spark, _table("other", "t"), "/other/t") is None
-
-
-def _table(database, name):
-    facts = {"messages": 1, "rows": 1, "size": 1, "has_commit": False, "in_log": True}
-    declared = {"declarations": (), "declared": frozenset(), "in_blocks": False}
-    return SourceTable(database, name, frozenset(), **facts, **declared)
+    assert known.is_removed(spark, f"{topic.lake}/shop/a")
+    assert not known.is_removed(spark, "/other/t")
 
 
 def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path):

@@ -136,7 +136,7 @@ class Migration(Case):
     def _compared(self):
         """The targets of which the rows differ, and the states of the tables that exist."""
         said = self.states()
-        states = [said[name] for name in self._source.tables if name in said and not name.endswith("_del")]
+        states = [said[name] for name in self._source.tables if name in said]
         stored_in, differ = self.tables("shop"), {}
         for name, rows in self._wanted_rows().items():
             dropped = {key for one, keys in self._source.dropped.items() if self._target(one) == name for key in keys}
@@ -155,13 +155,10 @@ class Migration(Case):
         """The rows of each target by key, as text, without columns that are null."""
         wanted = {}
         for name, rows in self._source.tables.items():
-            if not name.endswith("_del"):  # a migration puts it away
-                wanted.setdefault(self._target(name), {}).update(
-                    {
-                        key: in_short({column: masked(self._source, name, column, cells[column]) for column in cells})
-                        for key, cells in rows.items()
-                    }
-                )
+            of_target = wanted.setdefault(self._target(name), {})
+            for key, cells in rows.items():
+                shown = {column: masked(self._source, name, column, value) for column, value in cells.items()}
+                of_target[key] = in_short(shown)
         return wanted
 
     def _target(self, table):

@@ -178,8 +178,7 @@ class MigratingSource:
         columns = ["v", f"s_{name}", f"m_{name}"] if self._has_secrets else ["v"]
         self.tables[name], self._columns[name], self._types[name] = {}, columns, dict.fromkeys(columns, "int")
         self.names[name] = {one: {(name, one)} for one in columns}
-        first = 10 * self._place if self._are_shards else 0
-        self._keys[name] = range(first, first + 6)
+        self._keys[name] = self._new_keys()
         self.dropped.pop(name, None)
         self._execute(f"CREATE TABLE {name} (id int PRIMARY KEY, {', '.join(f'{one} int' for one in columns)})")
 
@@ -406,10 +405,25 @@ class MigratingSource:
             self._send(name, key, row, former if row is not None else None)
 
     def _rotate(self, name: str) -> None:
-        self._execute(f"DROP TABLE IF EXISTS {name}_old")
-        self._take_away(name, f"{name}_old")
-        self._execute(f"RENAME TABLE {name} TO {name}_old")
-        self._create(name)
+        """Rename a table, and give its name to an empty one: in one statement, or by CREATE TABLE."""
+        old, empty = f"{name}_old", f"{name}_next"
+        self._execute(f"DROP TABLE IF EXISTS {old}")
+        if self._rng.random() < 0.5:
+            self._take_away(name, old)
+            self._execute(f"RENAME TABLE {name} TO {old}")
+            self._create(name)
+            return
+        self._execute(f"CREATE TABLE {empty} LIKE {name}")
+        self.tables[empty], self._columns[empty] = {}, list(self._columns[name])
+        self._types[empty], self._keys[empty] = dict(self._types[name]), self._new_keys()
+        self.names[empty] = {one: {(empty, one.lower())} for one in self._columns[name]}
+        self._take_away(name, old)
+        self._take_away(empty, name)
+        self._execute(f"RENAME TABLE {name} TO {old}, {empty} TO {name}")
+
+    def _new_keys(self) -> range:
+        first = 10 * self._place if self._are_shards else 0
+        return range(first, first + 6)
 
     def _move(self, name: str) -> None:
         """Rename a table to a free name."""

@@ -44,16 +44,12 @@ def follow_renames(
     Yields:
         The states of tables.
     """
-    former: dict[Name, Name] = {}
+    origins: dict[Name, Name] = {}
     for pair in action.pairs:
         old, new = map(statement.full_name, pair)
-        former[new] = former.pop(old, old)
-    for new, old in former.items():
-        rename = _Rename(spark, known, action, statement, old, new)
-        if old in former:
-            yield from rename.put_away(is_source=new in former.values())
-        else:
-            yield from rename.follow()
+        origins[new] = origins.pop(old, old)
+        if old != new:
+            yield from _Rename(spark, known, action, statement, old, new, origins[new]).follow()
 
 
 @dataclass(frozen=True)
@@ -66,6 +62,8 @@ class _Rename:
     statement: Statement
     old: Name
     new: Name
+    origin: Name
+    """Name of the table before the statement."""
 
     @cached_property
     def source(self) -> str | None:
@@ -87,34 +85,24 @@ class _Rename:
         """Existing rows of the new name, and their tombstones."""
         return list(stored_rows(self.spark, self.known, self.new, self.statement.place))
 
-    def put_away(self, *, is_source: bool) -> Iterator[TableStatus]:
-        """Rename a table whose name another table takes in the same statement.
-
-        If the new name was not known before, a migration puts the table away.
-        """
-        if self.old == self.new or self.target in (None, self.source):
-            return
-        if is_source or self.own:
-            yield self._stale(f"{self._from}, whose target now has the rows of another table")
-
     def follow(self) -> Iterator[TableStatus]:
-        """Rename any other table."""
+        """Rename the table."""
         if self.target is None:
             if self.moved:  # its new name is not replicated
                 yield from self._leave()
         elif self.source is None:
             yield self._stale(f"{self._from}, which has no target")
-        elif not self.moved:
-            yield from self._replace_by_none(self.target)
-        elif not self.known.follows:
+        elif self.moved and not self.known.follows:
             yield self._kept()
             yield self._stale(f"{self._from}: {_IGNORED}")
         else:
             yield from self._move(self.target)
             self.known.forget(self.target)
-            yield from self._leave()
-            # A change that a stale target lacks may be newer than the rename.
-            yield TableStatus(*self.new, None, OK, ends=GONE)
+            if self.moved:
+                yield from self._leave()
+            if self.moved or (self.own and self.known.follows):
+                # A change that a stale target lacks may be newer than the rename.
+                yield TableStatus(*self.new, None, OK, ends=GONE)
 
     def _leave(self) -> Iterator[TableStatus]:
         """Delete the rows of a table from a target that other tables share."""
@@ -122,17 +110,19 @@ class _Rename:
             yield self._kept()
             return
         if self.source is not None and self.source != self.target and self._are_others(self.old, self.source):
-            self.known.truncate(self.spark, self.source, self.old, self.statement.place)
+            self._truncate_once(self.source, self.old)
         yield TableStatus(*self.old, None, RENAMED, f"the table was {self._to}")
 
-    def _replace_by_none(self, target: str) -> Iterator[TableStatus]:
-        """Rename a table without rows. The older rows of the new name belong to a former table."""
-        if self.known.follows and self.own:
-            if kept := self.known.truncate(self.spark, target, self.new, self.statement.place):
-                yield self._stale(unordered(kept))
-            yield TableStatus(*self.new, None, OK, ends=GONE)
-        if reason := self._inherited():
-            yield self._stale(reason)
+    def _truncate_once(self, target: str, name: Name) -> None:
+        """Delete the older rows of a table. A repeat would delete rows that the statement has given to its name."""
+        log, mark = self.known.log, f"{self._mark} without {source_name(*name)}"
+        if not log.has_followed(mark):
+            self.known.truncate(self.spark, target, name, self.statement.place)
+            log.add_followed(self.spark, [mark])
+
+    @property
+    def _mark(self) -> str:
+        return f"{source_name(*self.new)} {self.statement.identity}"
 
     @property
     def _from(self) -> str:
@@ -159,22 +149,34 @@ class _Rename:
 
     def _move(self, target: str) -> Iterator[TableStatus]:
         """Give a target the rows of another target, once: later statements may give the other one new rows."""
-        log, mark = self.known.log, f"{source_name(*self.new)} {self.statement.identity}"
-        if log.has_followed(mark):
-            return
-        cut = log.timeline(self.spark, self.new).cut(self.statement, self.action)
+        if not self.known.log.has_followed(self._mark):
+            yield from self._give(target) if self.moved else self._empty(target)
+            self.known.log.add_followed(self.spark, [self._mark])
+
+    def _empty(self, target: str) -> Iterator[TableStatus]:
+        """Rename a table without rows. The older rows of the new name belong to a former table."""
+        may_lose = self.own and self.known.follows
+        kept = self.known.truncate(self.spark, target, self.new, self.statement.place) if may_lose else 0
+        if reason := unordered(kept) if kept else self._inherited():
+            yield self._written(reason, target)
+
+    def _give(self, target: str) -> Iterator[TableStatus]:
+        """Move the rows."""
+        cut = self.known.log.timeline(self.spark, self.new).cut(self.statement, self.action)
         protection = self.known.protection(self.spark)
-        former, rules = protection.of(self.old, cut), protection.of(self.new, cut + 1)
+        former, rules = protection.of(self.origin, cut), protection.of(self.new, cut + 1)
         if reason := self._unlike(former, rules) or self._inherited() or self._why_lost():
-            yield self._stale(reason)
-            # The rows that record the reason are replaced.
-            self.known.status.write(self.spark, [TableStatus.stale(self.new, target, reason, self.statement.text)])
+            yield self._written(reason, target)
         if self.source == target:
-            self._empty(target, f"{mark} emptied")
+            self._truncate_once(target, self.new)  # rows of a former table
             self._relabel(target)
         else:
             self._copy(target, former, rules)
-        log.add_followed(self.spark, [mark])
+
+    def _written(self, reason: str, target: str) -> TableStatus:
+        """Write and return the state of a stale target. A repeat does not find the rows that record the reason."""
+        self.known.status.write(self.spark, [TableStatus.stale(self.new, target, reason, self.statement.text)])
+        return self._stale(reason)
 
     def _unlike(self, former: TableRules, now: TableRules) -> str | None:
         """Return why a target is stale if the moved rows differ from the rows that its own messages would give."""
@@ -187,15 +189,11 @@ class _Rename:
 
     def _why_lost(self) -> str | None:
         """Return why a target is stale if changes that may be newer were applied before the move."""
-        if any(one.has_unordered() for one in self.own):
+        # If the statement gives the old name to another table, rows of unknown order may be of that one.
+        is_given = any(self.statement.full_name(new) == self.old for _, new in self.action.pairs)
+        if any(one.has_unordered() for one in (*self.own, *(self.moved if is_given else ()))):
             return UNORDERED
         return _OVERWRITTEN if any(one.has(one.after) for one in self.moved) else None
-
-    def _empty(self, target: str, mark: str) -> None:
-        """Delete the rows of a former table of the new name, once: a repeat would delete the moved rows."""
-        if not self.known.log.has_followed(mark):
-            self.known.truncate(self.spark, target, self.new, self.statement.place)
-            self.known.log.add_followed(self.spark, [mark])
 
     def _relabel(self, target: str) -> None:
         """Give the older rows of a table, and the tombstones of their keys, the new table name."""

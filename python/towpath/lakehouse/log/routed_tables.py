@@ -101,7 +101,6 @@ class _Lead:
             columns=self.route.columns,
             cuts=self.cuts,
             is_gone=self.route.table is None,
-            is_put_away=self.route.is_put_away,
             dropped=None if self.route.dropped is None else printable(self.route.dropped.text, SHOWN),
             doubt=_UNORDERED if self.candidates else self.route.unknown,
             candidates=self.candidates or _tables([self.route] if self.route.unknown else []),
@@ -143,8 +142,8 @@ def _lead(timeline: Timeline, name: Name, bounds: _Bounds, declared: Callable[[]
 
 
 def _tables(routes: Iterable[Route]) -> frozenset[Name]:
-    """Return the tables to which routes lead. Rows of a table that a migration puts away are not kept."""
-    return frozenset(one.table for one in routes if one.table is not None and not one.is_put_away)
+    """Return the tables to which routes lead."""
+    return frozenset(one.table for one in routes if one.table is not None)
 
 
 def _effect(route: Route, columns: Set[str]) -> object:

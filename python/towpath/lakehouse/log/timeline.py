@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import NamedTuple
 
 from towpath.lakehouse.log.ordered_statements import Place, Statement
@@ -114,8 +113,6 @@ class Route:
     columns: Columns = field(default_factory=Columns)
     dropped: Statement | None = field(default=None, compare=False)
     """Statement that dropped the table."""
-    is_put_away: bool = False
-    """Whether another table took the name in the statement that renamed this table, as in a migration."""
     unknown: str | None = None
     """Why the statements do not determine the fate of the rows."""
 
@@ -165,17 +162,16 @@ class Timeline:
         return first
 
     def _route(self, name: Name, cut: int, end: int) -> Route:
-        columns, dropped, is_put_away, unknown = Columns(), None, False, None
-        for at, former, now in self._later(name, cut, end):
+        columns, dropped, unknown = Columns(), None, None
+        for at, _, now in self._later(name, cut, end):
             if now is None:
                 return Route(None, columns)
             statement, action = self.steps[at]
-            is_put_away |= now != former and not self._ends(at, former)
             dropped = dropped or (statement if isinstance(action, DropTable) else None)
             unknown = action.reason if isinstance(action, NotFollowed) else unknown
             columns.follow(action)
             name = now
-        return Route(name, columns, dropped, is_put_away, unknown)
+        return Route(name, columns, dropped, unknown)
 
     def _later(self, name: Name, cut: int, end: int) -> Iterator[tuple[int, Name, Name | None]]:
         """Yield the actions between two cuts on the rows that a table had at the first cut.
@@ -317,13 +313,6 @@ class Timeline:
         _, cut = self.origin(name, len(self.steps))
         action = self.steps[cut - 1][1] if cut else None
         return isinstance(action, CreateTable) and bool(action.columns)
-
-    def put_away_from(self, name: Name) -> Name | None:
-        """Return the former name of a table whose name another table took in the same statement, or None."""
-        for (_, begin), (former, _) in pairwise(self.lineage(name, len(self.steps))):
-            if not self._ends(begin - 1, former):
-                return former
-        return None
 
     def lost(self, name: Name, cut: int) -> set[str]:
         """Return the lower-case column names that a table, or a former table of its name, has lost at a cut."""

@@ -157,8 +157,6 @@ class BySpark:
     def _applied(self, table: SourceTable, target: str) -> list[TableStatus]:
         """Apply a table's changes. Return its state, and the states that were written ahead."""
         writer, said = self.known.applier(target).writer, self._incomplete(table, target)
-        if table.is_put_away and writer.table.schema(self._spark) is None:
-            return said  # rows of a table that a migration puts away are not kept
         self.known.sources.add(table.key)
         applied, doubts = self._apply(table, target)
         is_there = writer.table.schema(self._spark) is not None
@@ -173,11 +171,9 @@ class BySpark:
 
     def _incomplete(self, table: SourceTable, target: str) -> list[TableStatus]:
         """Write and return the states of tables whose new target will lack rows."""
-        reason = self.known.why_incomplete(self._spark, table, target)
-        if reason is None:
+        if not self.known.is_removed(self._spark, target):
             return []
-        names = {table.key, *(self.known.tables_of(self._spark, target) if reason == REMOVED else ())}
-        return self._written(names, reason)
+        return self._written({table.key, *self.known.tables_of(self._spark, target)}, REMOVED)
 
     def _written(self, names: Collection[Name], reason: str) -> list[TableStatus]:
         """Write ahead that tables do not equal their sources."""

@@ -102,7 +102,7 @@ class ByTasks:
         is_new = apply.writer.table.schema(spark) is None
         if not in_tasks.may(spark, target, exists=not is_new):
             return None
-        if is_new and self.known.why_incomplete(spark, table, target):  # Spark's way writes the reason
+        if is_new and self.known.is_removed(spark, target):  # Spark's way writes the reason
             return None
         columns = TableColumns(spark, self.known, table, target)
         if needs_spark(spark, self.known, table, target, columns):

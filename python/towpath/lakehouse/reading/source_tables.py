@@ -49,8 +49,6 @@ class SourceTable:
     """Former name of the table, which its events have. None if it is the current name."""
     is_gone: bool = False
     """Whether later statements removed the rows."""
-    is_put_away: bool = False
-    """Whether another table took the name in the same statement."""
     dropped: str | None = field(default=None, compare=False)
     """Statement that dropped the table later."""
     doubt: str | None = None
@@ -84,7 +82,7 @@ class SourceTable:
     @property
     def is_carried(self) -> bool:
         """Whether the log determines the fate of each row without reading its values."""
-        is_here = not (self.is_gone or self.is_put_away or self.dropped or self.doubt)
+        is_here = not (self.is_gone or self.dropped or self.doubt)
         return is_here and not self.columns.types and not any(one.unknown for one in self.columns.added.values())
 
     @property

@@ -19,7 +19,6 @@ from towpath.lakehouse.reading.source_tables import SourceTable
 from towpath.lakehouse.replicate_options import ReplicateOptions
 from towpath.lakehouse.rules.protection import Protection
 from towpath.lakehouse.seen.aside import Aside, Origin
-from towpath.lakehouse.seen.status import REMOVED
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, expressions, sql, string
@@ -243,28 +242,14 @@ class KnownTargets:
         self._stored = None  # `reprocess` may have created targets
         self.status.begin()
 
-    def why_incomplete(self, spark: SparkSession, table: SourceTable, target: str) -> str | None:
-        """Return why a new target of a table will not have all rows; None if it will."""
-        if exists(spark, target):
-            return None
-        return REMOVED if self.is_removed(spark, target) else self._why_put_away(spark, table.key)
-
     def is_removed(self, spark: SparkSession, target: str) -> bool:
         """Return whether a user removed a target that this query has had. Forget its state in this case."""
-        if schema_of(spark, target, self.in_tasks) is not None or not self._was_there(spark, target):
+        if exists(spark, target) or not self._was_there(spark, target):
             return False
         # Another query may have created the target meanwhile, and written its state.
         if found := schema_of(spark, target, self.in_tasks) is None:
             self.forget(target)
         return found
-
-    def _why_put_away(self, spark: SparkSession, name: Name) -> str | None:
-        """Return why the target of a table lacks the rows from before the table was renamed."""
-        former = self.log.timeline(spark, name).put_away_from(name)
-        source = None if former is None else self.of_names(*former)
-        if former is None or source in (None, self.of_names(*name)) or not exists(spark, source):
-            return None
-        return f"renamed from {'.'.join(former)}, whose target now has the rows of another table"
 
     def _was_there(self, spark: SparkSession, target: str) -> bool:
         """Return whether a target existed: through this or an earlier process, a snapshot, RENAME TABLE or `reprocess`.
