@@ -300,10 +300,10 @@ class Timeline:
                 case AddColumn(column=added, if_not_exists=False) if added.name.lower() == column:
                     is_added = True
                     break
-                case DropColumn(name=dropped) if dropped.lower() == column:
-                    break  # another column has the name now
                 case RenameColumn(old=old, new=new) if new.lower() == column:
                     column = old.lower()
+                case DropColumn(name=lost) | RenameColumn(old=lost) if lost.lower() == column:
+                    break  # another column has the name now
             if former is not None and (former, column) != names[-1]:
                 names.append((former, column))
         return Identity(names, cut, is_added)
