@@ -137,7 +137,7 @@ class Migration(Case):
         """The targets of which the rows differ, and the states of the tables that exist."""
         said = self.states()
         states = [said[name] for name in self._source.tables if name in said]
-        stored_in, differ = self.tables("shop"), {}
+        stored_in, differ = {re.sub("^%5F", "_", one) for one in self.tables("shop")}, {}
         for name, rows in self._wanted_rows().items():
             dropped = {key for one, keys in self._source.dropped.items() if self._target(one) == name for key in keys}
             stored = {}
