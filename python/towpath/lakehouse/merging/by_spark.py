@@ -54,7 +54,7 @@ from towpath.lakehouse.tables.formats import format_of
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql
 from towpath.lakehouse.tables.table_columns import TableColumns
-from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.tables import exists, schema_of
 from towpath.printable import SHOWN, printable
 from towpath.spark.requirements import has_arrow
 from towpath.spark.types import arrow_schema
@@ -171,7 +171,7 @@ class BySpark:
 
     def _incomplete(self, table: SourceTable, target: str) -> list[TableStatus]:
         """Write and return the states of tables whose new target will lack rows."""
-        if not self.known.is_removed(self._spark, target):
+        if exists(self._spark, target) or not self.known.is_removed(self._spark, target):
             return []
         return self._written({table.key, *self.known.tables_of(self._spark, target)}, REMOVED)
 
@@ -220,12 +220,12 @@ class BySpark:
         """Merge a few changes with delta-rs, as a task does. Return None if Spark has to merge them."""
         from pyspark.sql import Row
 
-        spark, known, exists = self._spark, self.known, columns.existing is not None
+        spark, known, is_there = self._spark, self.known, columns.existing is not None
         if not changes.is_small or known.options.soft_deletes is not None or known.may_lack(spark, target):
             return None
         if may_get_old_columns(spark, known, table, columns):
             return None
-        if not has_arrow(type(changes.frame)) or not known.in_tasks.may_in_driver(spark, target, exists=exists):
+        if not has_arrow(type(changes.frame)) or not known.in_tasks.may_in_driver(spark, target, exists=is_there):
             return None
         rows = changes.frame.toArrow().cast(arrow_schema(changes.frame.schema))
         schema = changes.frame.select(f"{COLUMNS}.*").schema

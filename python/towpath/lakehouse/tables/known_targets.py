@@ -244,7 +244,7 @@ class KnownTargets:
 
     def is_removed(self, spark: SparkSession, target: str) -> bool:
         """Return whether a user removed a target that this query has had. Forget its state in this case."""
-        if exists(spark, target) or not self._was_there(spark, target):
+        if schema_of(spark, target, self.in_tasks) is not None or not self._was_there(spark, target):
             return False
         # Another query may have created the target meanwhile, and written its state.
         if found := schema_of(spark, target, self.in_tasks) is None:
