@@ -215,13 +215,18 @@ KINDS = {
 TOGETHER = [list(KINDS)[:4], [SHARDS], ["canal-protobuf"]]
 """Kinds whose sources share batches."""
 FIRST, FLEETS = range(25, 26), [range(first, first + 5) for first in range(26, 86, 5)]
-"""The seeds of `make test`, and those of each run of a soak."""
+"""Seeds of `make test`, and seeds of each soak run."""
 RUNS = [
-    pytest.param(kinds, seeds, catalog, marks=marks, id=f"{kinds[0]}-{seeds[0]}-{catalog or 'delta'}")
+    pytest.param(
+        kinds,
+        seeds,
+        catalog,
+        marks=[] if seeds is FIRST else [pytest.mark.soak],
+        id=f"{kinds[0]}-{seeds[0]}-{catalog or 'delta'}",
+    )
     for catalog, all_seeds in ((None, [FIRST, *FLEETS]), ("ice", FLEETS[:4]))
     for kinds in TOGETHER
     for seeds in all_seeds
-    for marks in ([] if seeds is FIRST else [pytest.mark.soak],)
 ]
 
 

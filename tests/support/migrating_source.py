@@ -139,11 +139,9 @@ class MigratingSource:
         found: list[list[Event]] = [[] for _ in range(count)]
         for partition in range(PARTITIONS):
             own = [one for one in self.events if one.partition == partition]
-            cuts = [0, *sorted(rng.randint(0, len(own)) for _ in range(count - 1)), len(own)]
-            if self._has_secrets and not self._is_copied and partition == 0:
-                # Before its CREATE TABLE is read, a table may have renamed its secrets without a trace.
-                cuts = [max(cut, self._created) for cut in cuts]
-                cuts[0] = 0
+            # Before its CREATE TABLE is read, a table may have renamed its secrets without a trace.
+            least = self._created if self._has_secrets and not self._is_copied and partition == 0 else 0
+            cuts = [0, *sorted(max(least, rng.randint(0, len(own))) for _ in range(count - 1)), len(own)]
             for at in range(count):
                 begin = cuts[at - 1] if at and rng.random() < 0.3 else cuts[at]
                 found[at] += own[begin : cuts[at + 1]]

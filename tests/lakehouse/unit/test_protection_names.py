@@ -85,7 +85,7 @@ def test_a_column_has_the_rules_of_all_names_that_it_and_its_table_had():
 
 
 def test_the_rules_of_a_row_hide_its_secrets_and_nothing_else():
-    """The rules are those of the time when the row was written, and those of the names that its columns got later.
+    """A row has the rules at its write time, and the rules of its columns' later names.
 
     Rows of a batch share the rules of a table. So a row does not restrict a column that it lacks, or that has the name
     of one of its own which was dropped.

@@ -31,7 +31,7 @@ class Rule(NamedTuple):
     is_known: bool = True
     """Whether a rule names the column, or a statement added it."""
     names: frozenset[str] = frozenset()
-    """Current and former names of the column, in lower case. Empty if the column with this name lost it."""
+    """Current and former names of the column, in lower case. Empty if the name was dropped or renamed."""
 
     def and_that(self, older: Rule) -> Rule:
         """Combine with an older rule: both restrict the column. If both have a mask, this one's is used."""

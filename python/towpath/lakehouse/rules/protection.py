@@ -53,7 +53,7 @@ class Protection:
         return self._found([(table.key, None), *self._cuts(table)], find)
 
     def as_written(self, table: SourceTable) -> Callable[[str], Rule]:
-        """Return a function that finds the rule for a column of a batch's rows by its name when they were written."""
+        """Return a function that finds the rule for a column of a batch's rows by its name in the messages."""
         cuts = self._cuts(table) if self.columns else []
         return lambda name: reduce(Rule.and_that, (self._rule(of, name, cut) for of, cut in cuts), Rule())
 

@@ -116,8 +116,8 @@ class TableColumns:
         written = self._known.protection(self._spark).as_written(self._table)
         # Another column may have the name of a dropped one now, so the current rules are not enough.
         rules = replace(self.rules, find=lambda name: self.rules.find(now(name)).and_that(written(name)))
-        kept = [one for one in columns if self.rules.keeps(now(one.name)) and rules.find(one.name.lower()).is_kept]
-        columns = StructType(kept)
+        names = [one for one in columns.names if self.rules.keeps(now(one)) and written(one.lower()).is_kept]
+        columns = StructType([columns[name] for name in names])
         key = [one for one in self._in_messages(self.key) if one.lower() in _lower(columns.names)]
         return self._decoder(columns, self._table.written_key), rules, key
 
