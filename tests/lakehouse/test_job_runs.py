@@ -188,6 +188,7 @@ def test_jars_of_a_job_come_too_late_for_spark_submit(kafka, tmp_path):
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.soak
 def test_spark_submit_runs_the_example(spark, kafka, tmp_path):
     """Relative paths are in the working directory."""
     ran = submitted(kafka, tmp_path, "--jars", lake_settings(tmp_path)["spark.jars"])

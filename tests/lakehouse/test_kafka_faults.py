@@ -26,6 +26,8 @@ from towpath.spark.kafka.offsets import Range, TopicPartition
 from towpath.spark.kafka.options import parse_kafka_options
 from towpath.spark.kafka.reader import KafkaReader
 
+pytestmark = pytest.mark.soak
+
 # The controller misses a broker that was killed after 4 s, not 9.
 SOON = "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n"
 
@@ -67,7 +69,6 @@ def of_both(brokers):
     return {"kafka.bootstrap.servers": ",".join(broker.bootstrap for broker in reversed(brokers))}
 
 
-@pytest.mark.soak
 def test_a_leader_that_moves_between_questions(two_brokers, topic):
     """Both brokers are up and no connection ends. So the first question has the epoch of an earlier leader."""
     first, second = two_brokers
@@ -137,7 +138,6 @@ def test_a_broker_that_dies_and_restarts(two_brokers, topic):
         wait_until(lambda: asking._bounds(wanted) == (0, 0))
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
 def test_brokers_that_die_at_random(spark, two_brokers, topic, tmp_path, fail_on_data_loss):
     """For three minutes. One topic is replicated, each partition of the other one has a single broker."""
@@ -234,7 +234,6 @@ def test_tasks_that_are_killed(spark, kafka, orders, tmp_path):
     assert rows(table(spark, tmp_path)) == wanted
 
 
-@pytest.mark.soak
 def test_drivers_that_are_killed(spark, kafka, orders, tmp_path):
     """Each time at another moment of its micro-batches."""
     topic, wanted = orders

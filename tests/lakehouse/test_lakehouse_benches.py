@@ -16,6 +16,8 @@ from kafka_broker import KafkaBroker
 
 FEW = 60
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -24,13 +26,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.soak
 def test_the_bench_of_spark(spark: SparkSession) -> None:
     figures = bench_spark.measure_file(spark, corpus.ensure("wide", FEW), rounds=-1)
     assert set(figures) == set(bench_spark.WAYS)
 
 
-@pytest.mark.soak
 def test_the_bench_of_files(spark: SparkSession) -> None:
     assert bench_source.measure_files(spark, *bench_source.ensure_lines(FEW), rounds=-1)
 
@@ -55,10 +55,7 @@ def test_the_bench_of_partitions(spark: SparkSession, kafka: KafkaBroker, tmp_pa
 @pytest.mark.parametrize(
     "shape",
     [
-        pytest.param(
-            bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1, is_iceberg=True),
-            marks=pytest.mark.soak,
-        ),
+        bench_lakehouse.Shape(tables=1, changes=20, keys=10, batches=1, rounds=1, is_iceberg=True),
         bench_lakehouse.Shape(tables=1, changes=20, keys=50, batches=2, rounds=1, rows=50, merge="spark"),
     ],
     ids=["Iceberg", "rows"],

@@ -31,9 +31,9 @@ CHOSEN = [
     "ticdc-simple/avro.lenrec",
     "ticdc-simple/json.jsonl",
 ]
-MOST = 80
+MOST = 30
 """How many messages of each capture."""
-LIMIT = 500
+LIMIT = 200
 FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
 SCHEMAS = {
     number: schema

@@ -14,7 +14,10 @@ import train
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 11), reason="the peers polars and duckdb need Python 3.11")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="the peers polars and duckdb need Python 3.11"),
+]
 
 
 def test_results_are_written_from_the_committed_figures() -> None:

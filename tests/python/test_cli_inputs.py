@@ -15,6 +15,8 @@ from towpath.foreign_json import parsed_json
 from towpath.spark import source_options
 from towpath.spark.kafka import offsets
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "towpath"]
 LINE = change(data=[order(1, "12.50")])
 

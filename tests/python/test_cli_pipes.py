@@ -21,6 +21,8 @@ from all_golden import GOLDEN
 from canal_messages import change, order
 from towpath.cli.standard_input import StandardInput
 
+pytestmark = pytest.mark.slow
+
 CAPTURE = GOLDEN / "canal-json/cloudcanal/small.jsonl"
 COMMAND = [sys.executable, "-m", "towpath"]
 LONGEST = 60  # seconds until something that is wrong is an error

@@ -35,6 +35,8 @@ from fidelity import beside, row_changes
 from kafka_records import Record
 from towpath import schema_registry
 
+pytestmark = pytest.mark.slow
+
 FLAVOURS = [(server, flavour) for server in ("mysql", "maria") for flavour in SETTINGS]
 
 

@@ -17,6 +17,8 @@ import truth
 from debezium_truth import SETTINGS, Capture
 from fidelity import ROOT, Score, beside, objects, row_changes, unique
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = ROOT / "tests" / "golden"
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

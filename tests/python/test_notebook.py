@@ -27,7 +27,10 @@ nbformat.write(notebook, sys.argv[3])
 
 needed = ["nbclient", "ipykernel", "matplotlib", "pandas"]
 missing = [name for name in needed if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(missing), reason=f"the notebook needs {', '.join(missing)}: requirements/dev.txt")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing), reason=f"the notebook needs {', '.join(missing)}: requirements/dev.txt"),
+]
 
 
 def outputs(notebook):

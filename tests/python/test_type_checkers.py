@@ -5,12 +5,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mypy import api
 
 import towpath
 from towpath.arguments import RowOptions, ValueOptions
 from towpath.decoder import PARAMETERS
 from towpath.lakehouse.replicate_options import OfOneStream, OfStreamsOfTopics
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 

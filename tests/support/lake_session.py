@@ -62,7 +62,7 @@ def lake_settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.catalog.ice.warehouse": str(warehouse / "iceberg"),
         "spark.sql.catalog.ice.cache-enabled": "false",
         # Delta reads its log in 50 tasks by default, which is too many for a small table.
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
         # Without checksum files beside those of a log, there is half as much to rename.
         "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     }

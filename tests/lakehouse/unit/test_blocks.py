@@ -22,6 +22,8 @@ from towpath.lakehouse.reading.schemas import filter_options
 from towpath.lakehouse.replicate_options import columns_of
 from towpath.places import MESSAGE
 
+pytestmark = pytest.mark.slow
+
 DIALECTS = [
     "canal-json",
     "canal-protobuf",

@@ -13,6 +13,8 @@ from towpath.lakehouse.order.bounds import Bounds, Recent
 from towpath.lakehouse.order.order_arrays import ORDER, order_values
 from towpath.lakehouse.reading.changes import change_schema
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = pa.struct([("id", pa.int64()), ("a", pa.string()), ("b", pa.int64())])
 SCHEMA = change_schema(COLUMNS)
 KEY = pa.struct([("k0", pa.int64())])

@@ -18,6 +18,8 @@ from stored_tables import ROWS, TABLES
 from task_attempts import attempts_at_the_same_time, batch, created, inserts, owned, random_batches, stored
 from towpath.lakehouse.merging.owned_table import apply
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[2] / "support"
 COUNTS = ("row", "delete", "old", "files")
 

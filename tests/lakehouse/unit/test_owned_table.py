@@ -24,6 +24,8 @@ from towpath.lakehouse.order.order import ORDER_FIELDS
 from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import ChangeDecoder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def target(tmp_path):
