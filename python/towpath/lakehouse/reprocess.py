@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from towpath.lakehouse import arguments
@@ -13,7 +15,7 @@ from towpath.lakehouse.batches import Replicator
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.envelopes import read_envelopes
 from towpath.lakehouse.replicate_options import ReplicateOptions
-from towpath.lakehouse.seen.aside import Aside, is_of
+from towpath.lakehouse.seen.aside import Aside, Origin, is_of
 from towpath.lakehouse.seen.status import NO_BATCH
 from towpath.lakehouse.seen.status_table import StatusTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
@@ -23,7 +25,7 @@ from towpath.places import MESSAGE, PLACE
 from towpath.printable import printable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
     from typing_extensions import Unpack
 
@@ -94,42 +96,41 @@ def reprocess(
     chosen = _chosen(tables, any_table=target is not None)
     waiting = {one: rows for one in asides if (rows := one.waiting(spark, chosen)) is not None}
     recorded = {one: _recorded(rows) for one, rows in waiting.items()}
-    origins_of = {one.table: _origins(rows) for one, rows in waiting.items()}
-    origins = {origin for found in origins_of.values() for origin in found}
+    origins = set(chain.from_iterable(recorded.values()))
     left: set[_Name] = set()
-    for found in {dialect or origin["dialect"] for origin in origins}:
-        of_dialect = [origin for origin in origins if (dialect or origin["dialect"]) == found]
+    for found in {dialect or origin.dialect for origin in origins}:
+        of_dialect = [origin for origin in origins if (dialect or origin.dialect) == found]
         targets = target or _stored_targets(of_dialect)
         known = KnownTargets(given.targets(targets), replace(given, dialect=found or "auto"))
         apply = Replicator(known)
         messages = _union(_messages(rows, None if dialect else found) for rows in waiting.values())
         apply(read_envelopes(messages, found or "auto", None, **options), NO_BATCH)
         apply.delete_gone(spark)
-        left |= {_name(one) for one in of_dialect if one["table"] and known.is_skipped(_name(one))}
+        left |= {_name(one) for one in of_dialect if one.table and known.is_skipped(_name(one))}
     for database, name in left:
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: not applied, since it has no target: set one with target", full_name)
     done = sql("{chosen} AND NOT ({left})", chosen=chosen, left=any_of(is_of(*one) for one in left))
-    for aside in waiting:
-        _finish(spark, aside, done, recorded[aside])
+    for aside, times in recorded.items():
+        _finish(spark, aside, done, sorted({*chain.from_iterable(times.values())}))
     # Dead letters quarantine no table, and the messages of another quarantine still wait.
-    applied = {_name(one) for one in origins_of.get(quarantine, ()) if one["table"]}
+    applied = {_name(one) for one in recorded.get(Aside(quarantine), ()) if one.table}
     if status and applied and (waits := Aside(quarantine).waiting(spark, Sql("true"))) is not None:
         in_tasks = TaskMerges(given.merge, storage=given.storage_options)
-        StatusTable(status, in_tasks).set_ok(spark, applied - {_name(one) for one in _origins(waits)})
+        StatusTable(status, in_tasks).set_ok(spark, applied - {_name(one) for one in _recorded(waits)})
 
 
 _Name = tuple[str | None, str]
 """Database of a table, if it has one, and its name."""
 
 
-def _name(origin: Row) -> _Name:
-    return origin["database"], origin["table"]
+def _name(origin: Origin) -> _Name:
+    return origin.database, origin.table or ""
 
 
-def _stored_targets(origins: Iterable[Row]) -> dict[tuple[str, str], str]:
+def _stored_targets(origins: Iterable[Origin]) -> dict[tuple[str, str], str]:
     """Return the target that each table had when its changes were stored. A refused table has none."""
-    return {(one["database"] or "", one["table"]): one["target"] for one in origins if one["table"] and one["target"]}
+    return {(one.database or "", one.table): one.target for one in origins if one.table and one.target}
 
 
 def _chosen(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
@@ -139,13 +140,13 @@ def _chosen(tables: Sequence[str] | None, *, any_table: bool) -> Sql:
     return sql("concat_ws('.', database, `table`) IN ({names})", names=Sql(", ".join(map(string, tables)) or "NULL"))
 
 
-def _recorded(rows: DataFrame) -> list[int]:
-    """Return the recording times in microseconds since 1970. The rows of one commit share their time."""
-    return [row[0] for row in rows.selectExpr("unix_micros(recorded_at)").distinct().collect()]
-
-
-def _origins(rows: DataFrame) -> list[Row]:
-    return rows.select("database", "table", "target", "dialect").distinct().collect()
+def _recorded(rows: DataFrame) -> dict[Origin, set[int]]:
+    """Return the recording times of each origin's rows, in microseconds since 1970. Rows of a commit share one."""
+    names = (column(one.name) for one in fields(Origin))
+    found: defaultdict[Origin, set[int]] = defaultdict(set)
+    for *origin, time in rows.selectExpr(*names, "unix_micros(recorded_at)").distinct().collect():
+        found[Origin(*origin)].add(time)
+    return found
 
 
 def _messages(rows: DataFrame, dialect: Dialect | None) -> DataFrame:
