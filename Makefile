@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 IN_VENV := $(BIN)/python -m
-# pip takes five times as long for the packages of the tests.
+# pip takes four times as long.
 INSTALL := $(BIN)/uv pip install --quiet --python
 CASES ?= 2000
 SECONDS_EACH ?= 120
