@@ -8,7 +8,8 @@ from lake_cases import Together
 from lake_topic import Topic, canal, row
 from towpath.lakehouse.tables.formats import format_of
 
-together = Together(catalogs=[None, pytest.param("ice", marks=pytest.mark.soak)], zero_date="error")
+together = Together(catalogs=[None, pytest.param("ice", marks=pytest.mark.soak)])
+soaked = Together(catalogs=[None, "ice"], marks=[pytest.mark.soak], zero_date="error")
 
 
 def rebuild(topic, *messages, table="a", **options):
@@ -119,7 +120,7 @@ def test_a_target_is_rebuilt_from_its_topic(topic):
     assert "parted" in topic.tables("shop")
 
 
-@together
+@soaked
 def test_what_was_put_aside_before_a_snapshot_is_done(topic):
     """It is older than the rows of the snapshot, which nothing orders: `reprocess` would undo them."""
     dates = {"id": "int", "d": "date"}

@@ -46,6 +46,7 @@ def test_ratios_are_medians_of_rounds() -> None:
     assert summarised["figures"]["rust wide/towpath typed"] == [2.0, 1.0, 3.0]
 
 
+@pytest.mark.soak
 def test_every_python_bench_reads_a_few_messages(tmp_path: Path) -> None:
     """Each peer's output is compared with the standard library's before it is timed."""
     command = [sys.executable, "-m", "pytest", "-q", "benches/bench_decode.py", "--override-ini=filterwarnings="]
