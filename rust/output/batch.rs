@@ -14,7 +14,7 @@ use crate::interner::NameId;
 use crate::options::{Layout, Mode};
 use crate::output::budget::kept_bytes;
 use crate::output::builders::{EnvelopeColumn, Rows, SharedArrays};
-use crate::output::changes::{self, KeyMoves, RowImages};
+use crate::output::changes::{KeyMoves, output_rows};
 use crate::output::converter::KnownConverters;
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
 use crate::output::images::{
@@ -107,6 +107,10 @@ pub(crate) struct Finished {
     pub metrics: Metrics,
 }
 
+/// Images of an output row: before and after in the `change` layout, at most one of them in other layouts. In the
+/// `upsert` layout, the deleted row is the second image.
+type RowImages = [Option<Image>; 2];
+
 /// Rows of events that become output rows: index of the event's row, operation name and images.
 type SelectedRows = Vec<(usize, &'static str, RowImages)>;
 
@@ -194,13 +198,20 @@ impl<'p> Batch<'p> {
                 .envelope_of(row)
                 .is_none_or(|envelope| self.passes(row.op, envelope))
             {
-                changes::rows(
-                    self.plan.layout,
-                    row,
-                    events,
-                    &mut scratch.moves,
-                    &mut |op_name, images| selected.push((index, op_name, images)),
-                );
+                let has_images = (row.before.is_some(), row.after.is_some());
+                let moves = || scratch.moves.moves(row, events);
+                let output_rows = output_rows(self.plan.layout, row.op, has_images, moves);
+                for (op_name, with_before, with_after) in output_rows.into_iter().flatten() {
+                    let before = row.before.clone().filter(|_| with_before);
+                    let after = row.after.clone().filter(|_| with_after);
+                    let is_deleted = self.plan.layout == Layout::Upsert && with_before;
+                    let images = if is_deleted {
+                        [None, before]
+                    } else {
+                        [before, after]
+                    };
+                    selected.push((index, op_name, images));
+                }
             } else {
                 self.metrics.filtered += 1;
             }

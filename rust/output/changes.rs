@@ -2,7 +2,7 @@
 
 use hashbrown::HashSet;
 
-use crate::event::{Events, Image, Op, Row};
+use crate::event::{Events, Op, Row};
 use crate::interner::NameId;
 use crate::options::Layout;
 use crate::output::images::ImageByName;
@@ -12,49 +12,36 @@ use crate::value::Value;
 pub(crate) const PREIMAGE: &str = "update_preimage";
 pub(crate) const POSTIMAGE: &str = "update_postimage";
 
-/// Images of an output row: before and after in the `change` layout, at most one of them in other layouts. In the
-/// `upsert` layout, the deleted row is the second image.
-pub(crate) type RowImages = [Option<Image>; 2];
+/// Output rows of a change: operation name, and whether the row has the image before and after.
+pub(crate) type OutputRows = [Option<(&'static str, bool, bool)>; 2];
 
-/// Calls `push` with the operation name and images of each output row of an event's row.
-pub(crate) fn rows<'a>(
+/// Returns the output rows of a change. `before` and `after` tell which images it has, `moves` whether its key changes.
+#[inline]
+pub(crate) fn output_rows(
     layout: Layout,
-    event: &Row,
-    events: &Events<'a>,
-    keys: &mut KeyMoves<'a>,
-    push: &mut impl FnMut(&'static str, RowImages),
-) {
-    let (before, after) = (event.before.clone(), event.after.clone());
-    let deleted = |before| {
-        if layout == Layout::Upsert {
-            [None, before]
-        } else {
-            [before, None]
-        }
-    };
-    match (layout, event.op) {
-        (Layout::Change, op) => push(op.name(), [before, after]),
-        (_, Op::Error) => push("error", [None, None]),
-        (Layout::Changelog, Op::Update) => {
-            // Without a before image, the update has only a postimage.
-            if before.is_some() {
-                push(PREIMAGE, [before, None]);
-            }
-            if after.is_some() {
-                push(POSTIMAGE, [None, after]);
-            }
-        }
+    op: Op,
+    (before, after): (bool, bool),
+    moves: impl FnOnce() -> bool,
+) -> OutputRows {
+    let one = |word, before, after| [Some((word, before, after)), None];
+    match (layout, op) {
+        (Layout::Change, op) => one(op.name(), before, after),
+        (_, Op::Error) => one("error", false, false),
+        (Layout::Changelog, Op::Update) => [
+            before.then_some((PREIMAGE, true, false)),
+            after.then_some((POSTIMAGE, false, true)),
+        ],
         // A producer may write the images of an update as two messages.
-        (Layout::Upsert, Op::Update) if after.is_none() => push("delete", deleted(before)),
-        (Layout::Upsert, Op::Update) if keys.moves(event, events) => {
-            push("delete", deleted(before));
-            push("insert", [None, after]);
-        }
-        (_, Op::Insert | Op::Snapshot) => push("insert", [None, after]),
-        (_, Op::Update) => push("update", [None, after]),
-        (_, Op::Delete) => push("delete", deleted(before)),
-        (Layout::Upsert, Op::Truncate) => push("truncate", [None, None]),
-        _ => {}
+        (Layout::Upsert, Op::Update) if !after => one("delete", before, false),
+        (Layout::Upsert, Op::Update) if moves() => [
+            Some(("delete", before, false)),
+            Some(("insert", false, true)),
+        ],
+        (_, Op::Insert | Op::Snapshot) => one("insert", false, after),
+        (_, Op::Update) => one("update", false, after),
+        (_, Op::Delete) => one("delete", before, false),
+        (Layout::Upsert, Op::Truncate) => one("truncate", false, false),
+        _ => [None, None],
     }
 }
 
@@ -68,7 +55,8 @@ pub(crate) struct KeyMoves<'a> {
 }
 
 impl<'a> KeyMoves<'a> {
-    fn moves(&mut self, row: &Row, events: &Events<'a>) -> bool {
+    /// Returns whether a row's images have different values in the primary key.
+    pub fn moves(&mut self, row: &Row, events: &Events<'a>) -> bool {
         let (Some(before), Some(after)) = (&row.before, &row.after) else {
             return false;
         };

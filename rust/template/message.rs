@@ -13,7 +13,7 @@ use crate::mysql::types::DeclaredTypes;
 use crate::options::Layout;
 use crate::output::batch::{Batch, insert_missing};
 use crate::output::budget::kept_bytes;
-use crate::output::changes::{POSTIMAGE, PREIMAGE};
+use crate::output::changes::{OutputRows, output_rows};
 use crate::output::envelope::{EnvelopeField, EnvelopeRow};
 use crate::output::images::{DISCARDED, Images, OUT_AFTER, OUT_BEFORE};
 use crate::output::plan::Plan;
@@ -712,11 +712,7 @@ impl MatchedMessage<'_, '_> {
     #[allow(clippy::indexing_slicing, reason = "`source` is the message's own")]
     fn fits(&self, plan: &Plan, events: &Events<'_>, payloads: &Payloads<'_>) -> bool {
         let (length, kept) = (self.message.text.len(), &payloads.input.kept);
-        let rows = self.buffers.count()
-            * output_rows(self.op, plan.layout, self.buffers.before.count > 0)
-                .iter()
-                .flatten()
-                .count();
+        let rows = self.buffers.count() * self.output_rows(plan.layout).iter().flatten().count();
         if rows <= 1 || !self.template.passes {
             return true;
         }
@@ -743,6 +739,13 @@ impl MatchedMessage<'_, '_> {
         bytes <= plan.budget.bytes(length)
     }
 
+    /// Returns the output rows of each row. No key changes.
+    fn output_rows(&self, layout: Layout) -> OutputRows {
+        let is_delete = self.op == Op::Delete;
+        let has_before = is_delete || self.buffers.before.count > 0;
+        output_rows(layout, self.op, (has_before, !is_delete), || false)
+    }
+
     /// Adds the rows. Their images are already appended.
     fn add(&self, batch: &mut Batch<'_>) -> Option<()> {
         let count = self.buffers.count();
@@ -767,7 +770,7 @@ impl MatchedMessage<'_, '_> {
             source: self.source,
         };
         let types = batch.record_types(&self.buffers.types);
-        let output_rows = output_rows(self.op, batch.plan.layout, self.buffers.before.count > 0);
+        let output_rows = self.output_rows(batch.plan.layout);
         for index in 0..count {
             let start = batch.changed.len();
             let changed = wants_changed.then(|| {
@@ -887,25 +890,6 @@ impl MatchedMessage<'_, '_> {
             return true;
         }
         (0..count).any(|row| self.changed(row).any(|name| key.contains(&name)))
-    }
-}
-
-/// Returns the output rows of a change in a layout: the word, and whether the row has the before and the after image.
-fn output_rows(
-    op: Op,
-    layout: Layout,
-    has_before: bool,
-) -> [Option<(&'static str, bool, bool)>; 2] {
-    match (layout, op) {
-        (Layout::Change, Op::Delete) => [Some((op.name(), true, false)), None],
-        (Layout::Change, _) => [Some((op.name(), has_before, true)), None],
-        (Layout::Changelog, Op::Update) => [
-            has_before.then_some((PREIMAGE, true, false)),
-            Some((POSTIMAGE, false, true)),
-        ],
-        (_, Op::Delete) => [Some(("delete", true, false)), None],
-        (_, Op::Update) => [Some(("update", false, true)), None],
-        _ => [Some(("insert", false, true)), None],
     }
 }
 
