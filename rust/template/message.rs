@@ -739,7 +739,7 @@ impl MatchedMessage<'_, '_> {
         bytes <= plan.budget.bytes(length)
     }
 
-    /// Returns the output rows of each row. No key changes.
+    /// Returns the output rows of each row. The ordinary reader reads updates that change a key.
     fn output_rows(&self, layout: Layout) -> OutputRows {
         let is_delete = self.op == Op::Delete;
         let has_before = is_delete || self.buffers.before.count > 0;
