@@ -3,6 +3,7 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from pyspark.sql.types import StructType
 
 from towpath.lakehouse.merging.jobs import session_settings
@@ -36,11 +37,12 @@ def columns(rng, names):
     return found
 
 
-def test_spark_reads_what_delta_rs_creates_and_extends(spark, tmp_path):
+@pytest.mark.parametrize("rounds", [2, pytest.param(5, marks=pytest.mark.soak)])
+def test_spark_reads_what_delta_rs_creates_and_extends(spark, tmp_path, rounds):
     """Columns of names that need column mapping are left to Spark."""
     rng, in_tasks = random.Random(7), TaskMerges()
     properties = {KEY: '["订单", "a b"]', SOURCE: "shop.token's", "delta.dataSkippingNumIndexedCols": "3"}
-    for number in range(2):
+    for number in range(rounds):
         names = rng.sample(PLAIN, rng.randrange(1, len(PLAIN)))
         first, added = columns(rng, names), columns(rng, [f"{name}2" for name in rng.sample(PLAIN, 2)])
         target = str(tmp_path / f"table {number}")
@@ -78,7 +80,7 @@ def test_what_delta_rs_must_not_create_is_left_to_spark(spark, tmp_path):
 
 def test_one_of_two_writers_creates_a_table(spark, tmp_path):
     in_tasks, plain = TaskMerges(), StructType.fromDDL("id int")
-    for number in range(3):
+    for number in range(10):
         target = str(tmp_path / str(number))
         with ThreadPoolExecutor(4) as pool:
             made = list(pool.map(lambda _: DriverTable(spark, target, in_tasks).create(plain, {}), range(4)))  # noqa: B023

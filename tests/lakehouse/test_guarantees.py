@@ -162,15 +162,16 @@ def test_a_row_that_waited_is_not_taken_for_old_if_partial_ones_are_newer(topic,
         zero_date="error",
     )
     topic.replicate(waits(12, "later", "1", b="1"), newer(13, "later", "1"), zero_date="error")
-    topic.reprocess(zero_date="null")
-    lacking = [{"id": key, "a": 1, "b": 7, "d": None} for key in (1, 3)]
-    assert topic.rows("t") == [lacking[0], {"id": 2, "a": 5, "b": 1, "d": None}, lacking[1]]
-    assert topic.rows("later") == lacking[:1]
-    assert topic.rows("whole") == [{"id": 1, "a": 5, "b": 7, "d": None}]
-    waiting = topic.waiting("dead")
-    assert [one["offset"] for one in waiting] == [5, 8, 12]
-    assert all("newer change" in one["reason"] for one in waiting)
-    assert all(one["message"] for one in waiting)
+    for _ in range(2):
+        topic.reprocess(zero_date="null")
+        lacking = [{"id": key, "a": 1, "b": 7, "d": None} for key in (1, 3)]
+        assert topic.rows("t") == [lacking[0], {"id": 2, "a": 5, "b": 1, "d": None}, lacking[1]]
+        assert topic.rows("later") == lacking[:1]
+        assert topic.rows("whole") == [{"id": 1, "a": 5, "b": 7, "d": None}]
+        waiting = topic.waiting("dead")
+        assert [one["offset"] for one in waiting] == [5, 8, 12]
+        assert all("newer change" in one["reason"] for one in waiting)
+        assert all(one["message"] for one in waiting)
     deleted = [("t", "1"), ("t", "3"), ("later", "1")]
     topic.replicate(
         *(canal(20 + at, "DELETE", table, {"id": key}, types, second=3) for at, (table, key) in enumerate(deleted))

@@ -31,9 +31,9 @@ CHOSEN = [
     "ticdc-simple/avro.lenrec",
     "ticdc-simple/json.jsonl",
 ]
-MOST = 30
+MOST = 80
 """How many messages of each capture."""
-LIMIT = 200
+LIMIT = 500
 FIELDS = ("op", "database", "table", "primary_key", "before", "after", "source", "row", "error", "_corrupt_record")
 SCHEMAS = {
     number: schema
