@@ -5,11 +5,14 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 import pytest
+from deltalake import DeltaTable
 
 import towpath
 from lake_cases import Together
 from lake_topic import TYPES, Topic, canal, row
 from spark_rows import of_spark
+from towpath.lakehouse import history as histories
+from towpath.lakehouse.merging.by_spark import BySpark
 
 EPOCH = datetime(2023, 11, 14, 22, 13, 20)
 """The time 1,700,000,000 in UTC, which is second 0 of `canal`."""
@@ -208,6 +211,41 @@ def test_deleted_rows_stay_with_the_time_of_their_deletion(topic):
     assert rows("cut") == {0: ("x", 9), 1: ("x", 12), 2: ("new", None), 3: ("x", 12)}
     assert rows("dropped") == dict.fromkeys(range(4), ("x", 15))
     assert "soft_deletes: the table already has a column gone_at" in topic.states()["taken"]["reason"]
+
+
+def test_tasks_merge_a_table_with_a_history(topic, monkeypatch):
+    """The driver ends between both, and then one history cannot be appended to: each change is a row once."""
+    sent = [canal(at, "INSERT", "ab"[at % 2], row(at, "x"), second=at) for at in range(4)]
+    append_few = histories._append_few
+
+    def ends(*_):
+        raise KeyboardInterrupt
+
+    def fails(changes, target, *arguments):
+        if target.endswith("/b__history"):
+            raise ValueError("no space is left")
+        return append_few(changes, target, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BySpark, "append_to_histories", ends)
+        with pytest.raises(KeyboardInterrupt):
+            topic.replicate(*sent, history=True)
+    assert [topic.names(name) for name in "ab"] == [{0: "x", 2: "x"}, {1: "x", 3: "x"}]
+    with monkeypatch.context() as patched:
+        patched.setattr(histories, "_append_few", fails)
+        topic.replicate(*sent, history=True)
+    assert topic.state_of() == {"a": "ok", "b": "quarantined"}
+    assert topic.states()["b"]["reason"] == "no space is left"
+    topic.reprocess(history=True)
+    topic.replicate(*sent, history=True)
+    assert topic.state_of() == {"a": "ok", "b": "ok"}
+    for at, name in enumerate("ab"):
+        found = sorted((one["id"], one["_op"]) for one in topic.read(f"shop/{name}__history"))
+        assert found == [(at, "insert"), (at + 2, "insert")]
+        made = (
+            DeltaTable(topic.name(f"shop/{name}__history")).history() + DeltaTable(topic.name(f"shop/{name}")).history()
+        )
+        assert all("delta-rs" in one.get("clientVersion", "") for one in made)
 
 
 RULES = {

@@ -15,7 +15,7 @@ from towpath.lakehouse.log.statement_log import Appended
 from towpath.lakehouse.merging.by_spark import BySpark
 from towpath.lakehouse.merging.by_tasks import ByTasks
 from towpath.lakehouse.merging.jobs import batch_settings, in_parallel, session_settings
-from towpath.lakehouse.reading.batch_messages import BatchMessages
+from towpath.lakehouse.reading.batch_messages import BatchMessages, fits_in_driver
 from towpath.lakehouse.reading.blocks import BatchEvents, KnownTables, LearnedTables, NewTables
 from towpath.lakehouse.reading.declarations import KnownDeclarations, declared_columns
 from towpath.lakehouse.reading.divided_events import divided
@@ -224,18 +224,28 @@ class Replicator:
         """Apply the tables that tasks can merge. Return the results and the other tables."""
         if not tables or self._watermarks(batch.frame.sparkSession, tables):
             return [], tables
-        return self._by_tasks.merge(batch, tables, batch_id)
+        results, left = self._by_tasks.merge(batch, tables, batch_id)
+        merged = [one for one in tables if one not in left and self._has_history(one)]
+        if merged:
+            results += self._by_spark(batch, merged, tables, batch_id).append_to_histories(merged)
+        return results, left
+
+    def _has_history(self, table: SourceTable) -> bool:
+        return any(self._known.history(one.written_key) for one in table.parts or (table,))
 
     def _alone(
         self, batch: BatchEvents, tables: list[SourceTable], among: list[SourceTable], batch_id: int
     ) -> list[TableResult]:
         """Apply tables with Spark's statements. `among` are the tables in the same frame."""
-        if not tables:
-            return []
+        return self._by_spark(batch, tables, among, batch_id).merge(tables) if tables else []
+
+    def _by_spark(
+        self, batch: BatchEvents, tables: list[SourceTable], among: list[SourceTable], batch_id: int
+    ) -> BySpark:
         watermarks = self._watermarks(batch.frame.sparkSession, tables)
         late = watermarks.count_late(batch.frame) if watermarks else {}
         messages = BatchMessages(batch, tables, [one for one in among if one not in tables])
-        return BySpark(self._known, self._learned, batch, messages, batch_id, watermarks, late).merge(tables)
+        return BySpark(self._known, self._learned, batch, messages, batch_id, watermarks, late)
 
     def _watermarks(self, spark: SparkSession, tables: Iterable[SourceTable]) -> Watermarks | None:
         """Return TiCDC's watermarks if they concern one of the tables."""
@@ -246,13 +256,14 @@ class Replicator:
 
     def _write_dead_letters(self, events: DataFrame, found: Iterable[Row]) -> list[TableStatus]:
         """Write the messages that cannot be read. Return their count under an empty table name."""
-        count = sum(row["messages"] for row in found if row["kind"] == DEAD)
+        count, size = (sum(row[name] for row in found if row["kind"] == DEAD) for name in ("messages", "size"))
         if not count:
             return []
         rejected = events.filter(f"kind = '{DEAD}'").withColumnsRenamed({"value": "message", "key": "message_key"})
         default = ("envelope", "the message has no table name")
         origin = Origin(dialect=self.options.dialect)
-        write_dead_letters(rejected, self._known.dead_letters, origin, default, f"{count} messages cannot be read")
+        problem, are_few = f"{count} messages cannot be read", fits_in_driver(count, size)
+        write_dead_letters(rejected, self._known.dead_letters, origin, default, problem, are_few=are_few)
         return [TableStatus(None, "", None, dead_letters=count)]
 
     def _write_ddl(self, events: DataFrame, found: Iterable[Row]) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.merging.delta_rs import SMALL_TABLE, quoted
 from towpath.lakehouse.merging.rows import REJECTED, ROW, Applied, is_rejected
+from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import is_newer, not_before, with_order
 from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.tables.own_table import OwnTable
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string
 from towpath.lakehouse.tables.tables import (
     TableSettings,
@@ -25,6 +32,8 @@ from towpath.lakehouse.tables.tables import (
     schema_of,
 )
 from towpath.places import PLACE
+from towpath.spark.requirements import has_arrow
+from towpath.spark.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,16 +50,19 @@ def append_changes(
     target: str,
     settings: TableSettings,
     batch_id: int,
+    in_tasks: TaskMerges | None,
 ) -> Applied:
     """Append changes to a history. Create it if needed.
 
     Skip changes that the history already contains, so a replay adds nothing. Skip rejected changes too, since they
-    become dead letters.
+    become dead letters. `in_tasks` says which tables delta-rs may write, if the changes are few.
     """
     from pyspark.sql import functions as f
 
     began = time.monotonic()
     ordered = with_order(changes).withColumn("rejected", f.expr(is_rejected(keys)))
+    if in_tasks is not None and (few := _append_few(ordered, target, settings, in_tasks)) is not None:
+        return Applied(few, seconds=time.monotonic() - began)
     counted = ordered.groupBy("rejected").agg(
         f.count("*").alias("count"), f.min("offset").alias("first"), f.max("offset").alias("last")
     )
@@ -195,19 +207,46 @@ class _Names:
         return cls(order, {name: f"{order}{name}" if name in taken else name for name in _OWN})
 
 
+def _append_few(ordered: DataFrame, target: str, settings: TableSettings, in_tasks: TaskMerges) -> Counter[str] | None:
+    """Append a few changes to a small history with delta-rs. Return None if Spark has to append them."""
+    from pyspark.sql import functions as f
+
+    spark, own = ordered.sparkSession, OwnTable(target, in_tasks, settings, SMALL_TABLE)
+    if not has_arrow(type(ordered)) or not own.may_merge(spark):
+        return None
+    values, order = _row(ordered, target, schema_of(spark, target, in_tasks))
+    frame = ordered.select(f.struct(*values).alias("row"), "rejected")
+    found = frame.toArrow().cast(arrow_schema(frame.schema)).combine_chunks()
+    rejected = found.column("rejected").combine_chunks()
+    rows = pa.Table.from_struct_array(found.column("row")).filter(pc.invert(rejected))
+    same = (f"(t.{quoted(order)}['{one}'] IS NOT DISTINCT FROM s.{quoted(order)}['{one}'])" for one in _PLACE)
+    if rows.num_rows and not own.merge(spark, rows, frame.select("row.*").schema, " AND ".join(same), {}):
+        return None
+    return Counter({ROW: rows.num_rows, REJECTED: len(rejected) - rows.num_rows})
+
+
 def _append(changes: DataFrame, target: str, settings: TableSettings, first: int | None, last: int | None) -> None:
     spark = changes.sparkSession
-    columns = changes.select(f"{COLUMNS}.*").schema
-    existing = _Names.of(schema_of(spark, target))
-    names = _kept_free(spark, target, existing, columns) if existing else _Names.beside(columns)
-    rows = changes.select(f"{COLUMNS}.*", *_values(spark, names))
+    existing = schema_of(spark, target)
+    values, order = _row(changes, target, existing)
+    rows = changes.select(*values)
     if existing is None and create_with(spark, target, rows, settings):
         return
     create_or_evolve(spark, target, rows.schema, settings=settings)
-    same = Sql(" AND ".join(sql("t.{name} <=> s.{name}", name=column(names.order, name)) for name in _PLACE))
+    same = Sql(" AND ".join(sql("t.{name} <=> s.{name}", name=column(order, name)) for name in _PLACE))
     # Statistics then show which files to read.
-    counts = Sql("true" if first is None else f"{column(names.order, 'offset')} BETWEEN {first} AND {last}")
+    counts = Sql("true" if first is None else f"{column(order, 'offset')} BETWEEN {first} AND {last}")
     append_new(rows, target, same, counts)
+
+
+def _row(changes: DataFrame, target: str, existing: StructType | None) -> tuple[list[Column], str]:
+    """Return the values of a history's row for a change, and the name of the column with its order value."""
+    from pyspark.sql import functions as f
+
+    spark, columns = changes.sparkSession, changes.select(f"{COLUMNS}.*").schema
+    known = _Names.of(existing)
+    names = _kept_free(spark, target, known, columns) if known else _Names.beside(columns)
+    return [*(f.col(column(COLUMNS, name)) for name in columns.names), *_values(spark, names)], names.order
 
 
 def _values(spark: SparkSession, names: _Names) -> list[Column]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,7 @@ from towpath.lakehouse.merging.retries import is_interruption, may_pass, with_re
 from towpath.lakehouse.merging.rows import OLD, REJECTED, Applied, is_rejected
 from towpath.lakehouse.merging.staging import Changes
 from towpath.lakehouse.order.order import Kinds
-from towpath.lakehouse.reading.batch_messages import BatchMessages, Messages, Readers
+from towpath.lakehouse.reading.batch_messages import BatchMessages, Messages, Readers, fits_in_driver
 from towpath.lakehouse.reading.blocks import BatchEvents, BlockReader, LearnedTables
 from towpath.lakehouse.reading.changes import COLUMNS, no_changes
 from towpath.lakehouse.reading.source_tables import SourceTable
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("towpath.spark")
 
-_MOST_ROWS, _MOST_BYTES = 20_000, 16 << 20
-"""Largest changes, and largest target, of a small job."""
+_MOST_BYTES = 16 << 20
+"""Largest target of a small job."""
 
 _MOST_REASON = 10 * SHOWN
 """Maximum length of an error text in characters. A text may contain many names of columns."""
@@ -100,11 +100,21 @@ class BySpark:
         return self.events.frame.sparkSession
 
     def merge(self, tables: Sequence[SourceTable]) -> list[TableResult]:
-        """Apply tables in parallel, grouped by the kind of their jobs."""
+        """Apply tables."""
+        found = in_parallel(self._spark, self._kind, tables, self.known.options.parallelism)
+        return self._by_kind(dict(zip(tables, found, strict=True)), BySpark._once)
+
+    def append_to_histories(self, tables: Sequence[SourceTable]) -> list[TableResult]:
+        """Append the changes of tables that tasks have merged. Return the results of tables for which this failed."""
+        kinds = {one: SMALL if fits_in_driver(one.rows, one.size) else REWRITING for one in tables}
+        return self._by_kind(kinds, BySpark._append_to_histories)
+
+    def _by_kind(self, kinds: Mapping[SourceTable, str], step: Step) -> list[TableResult]:
+        """Take a step for tables in parallel, grouped by the kind of their jobs."""
         spark, parallelism, results = self._spark, self.known.options.parallelism, list[TableResult]()
-        kinds = dict(zip(tables, in_parallel(spark, self._kind, tables, parallelism), strict=True))
         for kind in KINDS:
-            of_kind, apply = [one for one in tables if kinds[one] == kind], replace(self, jobs=kind)._one_by_one
+            of_kind = [one for one in kinds if kinds[one] == kind]
+            apply = partial(replace(self, jobs=kind)._one_by_one, step)
             with session_settings(spark, settings_for(spark, kind) if of_kind else {}):
                 results += chain.from_iterable(in_parallel(spark, apply, self.known.by_target(of_kind), parallelism))
         return results
@@ -118,21 +128,21 @@ class BySpark:
             return SMALL
         if size is None:
             return UNKNOWN_SIZE
-        if table.rows <= _MOST_ROWS and size <= _MOST_BYTES:
+        if fits_in_driver(table.rows, table.size) and size <= _MOST_BYTES:
             return SMALL
         # Rewriting a file that mostly consists of changed rows is faster than marking them, and no marks pile up.
         return REWRITING if size <= table.size else MARKING
 
-    def _one_by_one(self, tables: Sequence[SourceTable]) -> list[TableResult]:
-        return [result for one in tables for result in self._guarded(one)]
+    def _one_by_one(self, step: Step, tables: Sequence[SourceTable]) -> list[TableResult]:
+        return [result for one in tables for result in self._guarded(step, one)]
 
-    def _guarded(self, table: SourceTable) -> Sequence[TableResult]:
-        """Apply a table's changes, or quarantine them. Return an error instead of raising it, so other tables go on."""
+    def _guarded(self, step: Step, table: SourceTable) -> Sequence[TableResult]:
+        """Take a step for a table, or quarantine it. Return an error instead of raising it, so other tables go on."""
         target: str | None = None
         try:
             target = self.known.target(table)
             # A worker or a store can fail briefly. Without a retry the table would wait for `reprocess`.
-            return with_retries(partial(self._once, table, target), may_pass, attempts=2)
+            return with_retries(partial(step, self, table, target), may_pass, attempts=2)
         except Exception as error:  # no error may stop the other tables
             if self.known.options.on_table_error == "fail" or self.known.quarantine is None or is_interruption(error):
                 return [error]
@@ -143,15 +153,16 @@ class BySpark:
 
     def _once(self, table: SourceTable, target: str | None) -> Sequence[TableResult]:
         doubts = self._written(table.candidates, table.doubt) if table.doubt else []
-        self._append_to_histories(table, target)
-        return [*doubts, *(_renamed(table) if target is None else self._applied(table, target))]
+        said = [*doubts, *self._append_to_histories(table, target)]
+        return [*said, *(_renamed(table) if target is None else self._applied(table, target))]
 
     def _quarantined(self, table: SourceTable, target: str | None, quarantine: Aside, error: Exception) -> TableStatus:
         reason = printable(str(error), _MOST_REASON, keep="\n\t")
         shown = printable(table.full_name, SHOWN), printable(reason)
         _log.warning("%s: quarantined in %s: %s", shown[0], quarantine.table, shown[1])
         events = self.events.with_messages() if table.in_blocks else self.events.frame
-        write_quarantine(events.filter(table.condition()), quarantine, self.known.origin(table, target), reason)
+        events, origin = events.filter(table.condition()), self.known.origin(table, target)
+        write_quarantine(events, quarantine, origin, reason, are_few=fits_in_driver(table.messages, table.size))
         return TableStatus(table.database, table.name, target, state=QUARANTINED, reason=reason)
 
     def _applied(self, table: SourceTable, target: str) -> list[TableStatus]:
@@ -202,7 +213,8 @@ class BySpark:
                 applied = self._appended(frame, table.key, [], target)
                 if count := applied.counts.get(REJECTED):
                     rejected = frame.filter(is_rejected([]))
-                    self.known.configured(table, target, []).write_dead_letters(rejected, KEY_ONLY, count)
+                    apply, are_few = self.known.configured(table, target, []), self.jobs == SMALL
+                    apply.write_dead_letters(rejected, KEY_ONLY, count, are_few=are_few)
             return applied, doubts
         doubts, keys = self._doubts(changes.frame, table, target, columns), columns.key
         columns.rules.check_key(table.full_name, keys)
@@ -240,7 +252,7 @@ class BySpark:
         result = Row(**values)
         return finished(spark, known, table, target, result, self.batch_id)
 
-    def _append_to_histories(self, table: SourceTable, target: str | None) -> None:
+    def _append_to_histories(self, table: SourceTable, target: str | None) -> Sequence[TableResult]:
         """Append each change as its message has it, to the history of the table that the message names."""
         for part in table.parts or (table,):
             name = part.written_key
@@ -254,12 +266,14 @@ class BySpark:
             rules.check_key(part.full_name, keys)
             with ExitStack() as held:
                 frame = rules.masked(self._frame(*self._read(part, [(part, reader)])))
-                self._appended(_held(frame, held), name, keys, history)
+                self._appended(frame if self.jobs == SMALL else _held(frame, held), name, keys, history)
+        return []
 
     def _appended(self, changes: DataFrame, name: Name, keys: list[str], history: str) -> Applied:
         """Append changes to a history. A new history also gets earlier statements that emptied its table."""
-        is_new = schema_of(self._spark, history) is None
-        applied = append_changes(changes, keys, history, self.known.settings(name, keys), self.batch_id)
+        in_tasks = self.known.in_tasks if self.jobs == SMALL else None
+        is_new = schema_of(self._spark, history, in_tasks) is None
+        applied = append_changes(changes, keys, history, self.known.settings(name, keys), self.batch_id, in_tasks)
         if is_new:
             self.known.append_emptied(self._spark, name, history)
         return applied
@@ -312,6 +326,10 @@ class BySpark:
         if self.learned.made_blocks(part, reader) and part.size <= _MOST_IN_BLOCKS:
             return self.messages(), [(part, BlockReader(reader))]
         return self.messages(of_blocks=table.in_blocks), readers
+
+
+Step = Callable[[BySpark, SourceTable, "str | None"], Sequence[TableResult]]
+"""What is done for a table with a target, if it has one."""
 
 
 def _held(frame: DataFrame, held: ExitStack) -> DataFrame:

@@ -185,7 +185,6 @@ def needs_spark(
     return (
         table.rows > _MOST_ROWS
         or table.size > _MOST_BYTES
-        or any(known.history(one.written_key) for one in table.parts or (table,))
         or known.options.keyless == "append"
         or known.options.soft_deletes is not None
         or known.may_lack(spark, target)

@@ -145,7 +145,8 @@ class Applier:
         changes, counts = staged.changes, staged.applied.counts
         for outcome, default in ((REJECTED, KEY_ONLY), (UNKNOWN, _UNKNOWN_ROW)):
             if count := counts.get(outcome):
-                self.write_dead_letters(changes.filter(f"outcome = '{outcome}'"), default, count)
+                rejected, are_few = changes.filter(f"outcome = '{outcome}'"), staged.batch.is_small
+                self.write_dead_letters(rejected, default, count, are_few=are_few)
         deletes = changes.filter("outcome = 'delete'")
         # If one of the two writes fails, a retry of the batch finds the same deletes again.
         writes: list[Callable[[], bool | None]] = [lambda: staged.written > 0 and self.writer.write(staged)]
@@ -182,7 +183,7 @@ class Applier:
             self._origin = origin  # tables may share the target
             rejected = pa.ipc.open_stream(result.rejected_changes).read_all()
             frame = local_frame(spark, rejected, struct_type(rejected.schema))
-            self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows)
+            self.write_dead_letters(frame, KEY_ONLY, rejected.num_rows, are_few=True)
         every = self.writer.settings.optimize_every
         if every and (result.files or 0) > most_files(every):  # otherwise a task compacts it
             optimize_in_turn(spark, self._target, batch_id, every)
@@ -196,10 +197,10 @@ class Applier:
         optimize_in_turn(spark, self._target, batch_id, self.writer.settings.optimize_every)
         self.tombstones.forget(spark, self.writer.settings.forget_after)
 
-    def write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int) -> None:
+    def write_dead_letters(self, rejected: DataFrame, default: tuple[str, str], count: int, *, are_few: bool) -> None:
         """Append changes that cannot be applied to the dead letters. `default` is the default error."""
         problem = f"{self._target}: {count} rows cannot be applied"
-        write_dead_letters(rejected, self._dead_letters, self._origin, default, problem)
+        write_dead_letters(rejected, self._dead_letters, self._origin, default, problem, are_few=are_few)
 
 
 _SIZE_EVERY = 20

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from towpath.lakehouse.reading.blocks import BatchEvents
 
-_MOST_MESSAGES, _MOST_BYTES = 20_000, 32 << 20
-"""Largest batch that the driver decodes."""
-
 _TASKS_PER_CORE = 4
 
 
@@ -117,10 +114,8 @@ class BatchMessages:
     def __init__(self, events: BatchEvents, tables: Sequence[SourceTable], others: Sequence[SourceTable]) -> None:
         """Read nothing yet. `others` are all other tables of the batch."""
         self._events, self._tables, self._others = events, tables, others
-        is_small = (
-            sum(one.messages for one in tables) <= _MOST_MESSAGES and sum(one.size for one in tables) <= _MOST_BYTES
-        )
-        self._in_driver = is_small and has_arrow(type(events.frame))
+        count, size = (sum(getattr(one, name) for one in tables) for name in ("messages", "size"))
+        self._in_driver = fits_in_driver(count, size) and has_arrow(type(events.frame))
         self._found: dict[bool, Messages] = {}
         self._lock = Lock()
 
@@ -137,6 +132,11 @@ class BatchMessages:
         if len(self._others) < len(self._tables):
             return events.filter(~any_of(self._others)) if self._others else events
         return events.filter(any_of(self._tables))
+
+
+def fits_in_driver(count: int, size: int) -> bool:
+    """Return whether the driver may hold messages or rows of this number and size in bytes."""
+    return count <= 20_000 and size <= 32 << 20
 
 
 def computed(frame: DataFrame, held: ExitStack, *, in_driver: bool) -> DataFrame:

@@ -6,12 +6,14 @@ Tables store both with the reason, until `towpath.spark.reprocess` applies them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
+from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
+from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import Sql, execute, sql, string, table
-from towpath.lakehouse.tables.tables import append_once, schema_of
+from towpath.lakehouse.tables.tables import schema_of
 from towpath.places import MESSAGE, PLACE
 
 if TYPE_CHECKING:
@@ -31,13 +33,17 @@ class Aside:
     table: str
     since: datetime | None = None
     """Start of reprocessing. Rows that were recorded earlier do not count as waiting."""
+    in_tasks: TaskMerges | None = None
+    """Tables that delta-rs may write. None means no tables."""
 
-    def append(self, rows: DataFrame, identity: tuple[str, ...]) -> None:
+    def append(self, rows: DataFrame, identity: tuple[str, ...], *, are_few: bool) -> None:
         """Append rows except those that already wait. A row that is done may have been applied to another target."""
-        waiting = "done_at IS NULL"
-        if self.since is not None:
-            waiting += f" AND recorded_at >= {timestamp(self.since)}"
-        append_once(rows, self.table, identity, Sql(waiting))
+        waiting = "t.done_at IS NULL"
+        if self.since is not None:  # a text is a time in Spark's SQL and in that of delta-rs
+            since = datetime.fromtimestamp(self.since.timestamp(), timezone.utc)
+            waiting += f" AND t.recorded_at >= '{since.isoformat()}'"
+        own = LogTable(self.table, identity, self.in_tasks or TaskMerges(SPARK))
+        own.append(rows.sparkSession, rows, Sql(waiting), are_few=are_few)
 
     def waiting(self, spark: SparkSession, condition: Sql) -> DataFrame | None:
         """Return the waiting rows that meet a condition; None if the table does not exist."""
@@ -78,11 +84,18 @@ class Origin:
 
 
 def write_dead_letters(
-    rejected: DataFrame, aside: Aside | None, origin: Origin, default: tuple[str, str], problem: str
+    rejected: DataFrame,
+    aside: Aside | None,
+    origin: Origin,
+    default: tuple[str, str],
+    problem: str,
+    *,
+    are_few: bool,
 ) -> None:
     """Append changes that cannot be applied, or events that cannot be read, to the dead letters.
 
-    `default` has the kind and the reason for rows that were decoded without an error.
+    `default` has the kind and the reason for rows that were decoded without an error. `are_few` says whether the rows
+    fit into the driver.
 
     Raises:
         ValueError: No table for dead letters is given. The text is the problem, followed by the first reason.
@@ -105,15 +118,16 @@ def write_dead_letters(
     if aside is None:
         first = rows.orderBy(*PLACE, "row").select("reason").first()
         raise ValueError(f"{problem}; first reason: {first and first.reason!r}; set dead_letters to a table for them")
-    aside.append(rows, _OF_DEAD_LETTERS)
+    aside.append(rows, _OF_DEAD_LETTERS, are_few=are_few)
 
 
-def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: str) -> None:
-    """Append the messages of the events of a quarantined table."""
+def write_quarantine(events: DataFrame, aside: Aside, origin: Origin, reason: str, *, are_few: bool) -> None:
+    """Append the messages of the events of a quarantined table. `are_few` says whether they fit into the driver."""
     from pyspark.sql import functions as f
 
     rows = events.select(*MESSAGE, *origin.columns(), f.lit(reason).alias("reason"), *_times())
-    aside.append(rows.dropDuplicates(list(PLACE)), _OF_QUARANTINE)  # a message may have several events
+    # A message may have several events.
+    aside.append(rows.dropDuplicates(list(PLACE)), _OF_QUARANTINE, are_few=are_few)
 
 
 def is_of(database: str | None, name: str) -> Sql:

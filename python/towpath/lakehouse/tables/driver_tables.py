@@ -94,7 +94,7 @@ class DriverTable:
             return False
         created = DeltaTable.create(
             in_tasks.location(self._spark, self._target),
-            Schema.from_json(columns.json()),
+            Schema.from_json(_nullable(columns)),
             configuration=written(properties),
             storage_options=dict(in_tasks.storage or {}),
             commit_properties=next_version(),  # do not replace another writer's table
@@ -109,7 +109,7 @@ class DriverTable:
         table = in_tasks.open(self._spark, self._target)
         if is_mapped(table):
             raise RefusedError("delta-rs cannot add columns to tables with column mapping")
-        table.alter.add_columns([Field.from_json(one.json()) for one in columns], commit_properties=next_version())
+        table.alter.add_columns([Field.from_json(_nullable(one)) for one in columns], commit_properties=next_version())
         return True
 
     def _learn(self, in_tasks: TaskMerges, table: DeltaTable) -> None:
@@ -123,6 +123,13 @@ class DriverTable:
 def _are_own(properties: Mapping[str, str]) -> bool:
     """Return whether Delta gives no property a meaning that delta-rs may not know."""
     return all(name.startswith(OWN) or name == "delta.dataSkippingNumIndexedCols" for name in properties)
+
+
+def _nullable(columns: StructType | StructField) -> str:
+    """Return columns as JSON. Columns of later rows may be null, even if those of the first rows never are."""
+    flags = ("nullable", "containsNull", "valueContainsNull")
+    found = json.loads(columns.json(), object_hook=lambda one: {**one, **{name: True for name in flags if name in one}})
+    return json.dumps(found)
 
 
 def _without_metadata(value: dict[str, Any]) -> dict[str, Any]:

@@ -54,9 +54,8 @@ class KnownTargets:
         """Settings that say which targets delta-rs may write."""
         self.log = log or StatementLog(options.log, self.in_tasks)
         self.status = StatusTable(options.status, self.in_tasks)
-        self.dead_letters = Aside(options.dead_letters, options.waited) if options.dead_letters else None
-        quarantine = None if rebuilt else options.quarantined_in
-        self.quarantine = Aside(quarantine, options.waited) if quarantine else None
+        self.dead_letters = self._aside(options.dead_letters)
+        self.quarantine = self._aside(None if rebuilt else options.quarantined_in)
         self.sources: set[tuple[str, str]] = set()
         """Tables that this process has applied."""
         self.written: set[str] = set()
@@ -66,6 +65,9 @@ class KnownTargets:
         self._first_batch: int | None = None
         self._began = time.time_ns() // 1000
         self._stored: Mapping[str, tuple[int, int]] | None = None
+
+    def _aside(self, name: str | None) -> Aside | None:
+        return Aside(name, self.options.waited, self.in_tasks) if name else None
 
     def target(self, table: SourceTable) -> str | None:
         """Return the target of a table; None to skip it.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.lakehouse.merging.delta_rs import begun_merge, maintain, quoted, retried
+from towpath.lakehouse.merging.delta_rs import LIMITS, Size, begun_merge, maintain, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.tables.driver_tables import DriverTable
-from towpath.lakehouse.tables.sql import table
-from towpath.lakehouse.tables.tables import append_once, create_or_evolve, schema_of
+from towpath.lakehouse.tables.sql import TRUE, Sql, table
+from towpath.lakehouse.tables.tables import TableSettings, append_once, create_or_evolve, schema_of
 from towpath.spark.requirements import has_arrow
 from towpath.spark.types import struct_type
 
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_MOST_FILES = 10
+_OWN = TableSettings(optimize_every=10)
 
 
 class OwnTable:
     """Table of a query that delta-rs writes if it may."""
 
-    def __init__(self, target: str, in_tasks: TaskMerges) -> None:
-        """Start without information about the table."""
-        self.target, self._in_tasks = target, in_tasks
+    def __init__(
+        self, target: str, in_tasks: TaskMerges, settings: TableSettings = _OWN, limits: Size = LIMITS
+    ) -> None:
+        """Start without information about the table. delta-rs does not write a table above the limits."""
+        self.target, self._in_tasks, self._settings, self._limits = target, in_tasks, settings, limits
         self._is_prepared = False
 
     def may_merge(self, spark: SparkSession) -> bool:
@@ -79,18 +81,18 @@ class OwnTable:
 
     def _prepare(self, spark: SparkSession, schema: StructType) -> bool:
         """Create the table or alter it to fit. Return whether delta-rs may write it."""
-        create_or_evolve(spark, self.target, schema, in_tasks=self._in_tasks)
+        create_or_evolve(spark, self.target, schema, settings=self._settings, in_tasks=self._in_tasks)
         return self._in_tasks.may_in_driver(spark, self.target)
 
     def _merge(self, spark: SparkSession, rows: pa.Table, same: str, updates: Mapping[str, str], *, adds: bool) -> None:
-        target = self._in_tasks.open(spark, self.target)
+        target = self._in_tasks.open(spark, self.target, self._limits)
         since, merge = target.version(), begun_merge(target, rows, same)
         if updates:
             merge = merge.when_matched_update({quoted(name): value for name, value in updates.items()})
         if adds:
             merge = merge.when_not_matched_insert({quoted(name): f"s.{quoted(name)}" for name in rows.column_names})
         merge.execute()
-        maintain(target, since, _MOST_FILES)
+        maintain(target, since, self._settings.optimize_every)
 
 
 class LogTable(OwnTable):
@@ -101,15 +103,17 @@ class LogTable(OwnTable):
         super().__init__(target, in_tasks)
         self._identity = tuple(identity)
 
-    def append(self, spark: SparkSession, rows: DataFrame | pa.Table) -> None:
-        """Append a few rows."""
-        if (isinstance(rows, pa.Table) or has_arrow(type(rows))) and self.may_merge(spark):
+    def append(
+        self, spark: SparkSession, rows: DataFrame | pa.Table, counts: Sql = TRUE, *, are_few: bool = True
+    ) -> None:
+        """Append rows, except those whose identity a stored row `t` has that counts. delta-rs appends a few rows."""
+        if are_few and (isinstance(rows, pa.Table) or has_arrow(type(rows))) and self.may_merge(spark):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
             same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
-            if self.merge(spark, found, struct_type(found.schema), same, {}):
+            if self.merge(spark, found, struct_type(found.schema), f"{same} AND {counts}", {}):
                 return
         frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
-        append_once(frame, self.target, self._identity)
+        append_once(frame, self.target, self._identity, counts)
 
     def _without_twins(self, rows: pa.Table) -> pa.Table:
         """Return the first of the rows with an identity. Convert times to UTC, as delta-rs requires."""

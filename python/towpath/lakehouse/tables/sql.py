@@ -56,6 +56,9 @@ def equal_columns(names: Iterable[str]) -> Sql:
     return Sql(" AND ".join(sql("{t} <=> {s}", t=column("t", name), s=column("s", name)) for name in names))
 
 
+TRUE = Sql("true")
+
+
 def definitions(fields: Iterable[StructField]) -> Sql:
     """Return column definitions: names and types."""
     types = ((column(field.name), Sql(field.dataType.simpleString())) for field in fields)

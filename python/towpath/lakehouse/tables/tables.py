@@ -21,6 +21,7 @@ from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.formats import DELTA, Format, format_of
 from towpath.lakehouse.tables.sessions import hadoop_path, may_exist
 from towpath.lakehouse.tables.sql import (
+    TRUE,
     Sql,
     column,
     comma_separated,
@@ -387,16 +388,16 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (digits, 0) if digits else None
 
 
-def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql | None = None) -> None:
+def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql = TRUE) -> None:
     """Append rows to a table, and create it if needed. Skip a row if a stored row that counts has its identity."""
     create_or_evolve(rows.sparkSession, target, rows.schema)
-    append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts or Sql("true"))
+    append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts)
 
 
 def append_new(rows: DataFrame, target: str, same: Sql, counts: Sql) -> None:
     """Append the rows `s` to a table, except rows that are the same as a stored row `t` that counts."""
     spark = rows.sparkSession
-    known = spark.read.table(table(target)).filter(counts).alias("t")
+    known = spark.read.table(table(target)).alias("t").filter(counts)
     new = rows.alias("s").join(known, expressions(spark)(same), "left_anti")
     # A statement that reads the table it writes conflicts with every other writer, and with OPTIMIZE.
     with ExitStack() as held:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from towpath.lakehouse.tables.sql import Sql, column, expressions, sql, table
+from towpath.lakehouse.tables.sql import TRUE, Sql, column, expressions, sql, table
 from towpath.lakehouse.tables.tables import order_column
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-ALL_ROWS = Sql("true")
+ALL_ROWS = TRUE
 """Condition for the rows of a table with its own target."""
 
 
