@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.lakehouse.log.ordered_statements import Place
-from towpath.lakehouse.merging.delta_rs import SMALL_TABLE, quoted
+from towpath.lakehouse.merging.delta_rs import SMALL_TABLE, are_same, quoted
 from towpath.lakehouse.merging.rows import REJECTED, ROW, Applied, is_rejected
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import is_newer, not_before, with_order
@@ -219,8 +219,8 @@ def _append_few(ordered: DataFrame, target: str, settings: TableSettings, in_tas
     found = frame.toArrow().cast(arrow_schema(frame.schema)).combine_chunks()
     rejected = found.column("rejected").combine_chunks()
     rows = pa.Table.from_struct_array(found.column("row")).filter(pc.invert(rejected))
-    same = (f"(t.{quoted(order)}['{one}'] IS NOT DISTINCT FROM s.{quoted(order)}['{one}'])" for one in _PLACE)
-    if rows.num_rows and not own.merge(spark, rows, frame.select("row.*").schema, " AND ".join(same), {}):
+    same = are_same(f"{quoted(order)}['{one}']" for one in _PLACE)
+    if rows.num_rows and not own.merge(spark, rows, frame.select("row.*").schema, same, {}):
         return None
     return Counter({ROW: rows.num_rows, REJECTED: len(rejected) - rows.num_rows})
 

@@ -192,6 +192,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def are_same(values: Iterable[str]) -> str:
+    """Return the condition that rows `t` and `s` have the same values. Null is the same as null."""
+    return " AND ".join(f"(t.{one} IS NOT DISTINCT FROM s.{one})" for one in values)
+
+
 def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield the values of expressions over a table's rows, in parts. Keys are the names of the result."""
     from deltalake import QueryBuilder

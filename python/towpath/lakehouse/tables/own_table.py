@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from towpath.lakehouse.merging.delta_rs import LIMITS, Size, begun_merge, maintain, quoted, retried
+from towpath.lakehouse.merging.delta_rs import LIMITS, Size, are_same, begun_merge, maintain, quoted, retried
 from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.reading.batch_messages import frame_of
 from towpath.lakehouse.tables.driver_tables import DriverTable
@@ -109,8 +109,8 @@ class LogTable(OwnTable):
         """Append rows, except those whose identity a stored row `t` has that counts. delta-rs appends a few rows."""
         if are_few and (isinstance(rows, pa.Table) or has_arrow(type(rows))) and self.may_merge(spark):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
-            same = " AND ".join(f"(t.{quoted(name)} IS NOT DISTINCT FROM s.{quoted(name)})" for name in self._identity)
-            if self.merge(spark, found, struct_type(found.schema), f"{same} AND {counts}", {}):
+            same = f"{are_same(map(quoted, self._identity))} AND {counts}"
+            if self.merge(spark, found, struct_type(found.schema), same, {}):
                 return
         frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
         append_once(frame, self.target, self._identity, counts)
