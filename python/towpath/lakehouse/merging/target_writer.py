@@ -13,6 +13,7 @@ from towpath.lakehouse.merging.staging import Staged
 from towpath.lakehouse.order.order import ORDER_TYPE, Kinds, is_before, is_newer, is_ordered
 from towpath.lakehouse.order.order_arrays import ORDER
 from towpath.lakehouse.reading.changes import COLUMNS
+from towpath.lakehouse.tables.driver_tables import DriverTable
 from towpath.lakehouse.tables.known_table import KnownTable
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, merge, sql, string, table
 from towpath.lakehouse.tables.tables import (
@@ -42,7 +43,7 @@ class TargetWriter:
         """Create a writer. `in_tasks` says which tables delta-rs may write."""
         self.settings = settings
         """Settings for creating and maintaining the target."""
-        self._target = target
+        self._target, self._in_tasks = target, in_tasks
         self.table = KnownTable(target, in_tasks)
         self._size: int | None = None
         self._may_overwrite: bool | None = None
@@ -52,7 +53,8 @@ class TargetWriter:
         if self.table.schema(spark) is None:
             return 0
         if self._size is None:
-            self._size = estimated_size(spark.read.table(table(self._target)))
+            found = DriverTable(spark, self._target, self._in_tasks).size()
+            self._size = estimated_size(spark.read.table(table(self._target))) if found is None else found
         return self._size
 
     def forget(self) -> None:

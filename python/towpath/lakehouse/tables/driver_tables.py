@@ -10,7 +10,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from towpath.lakehouse.merging.delta_rs import RefusedError, is_mapped, next_version, open_if_exists, quoted, select
+from towpath.lakehouse.merging.delta_rs import (
+    RefusedError,
+    is_mapped,
+    next_version,
+    open_if_exists,
+    quoted,
+    select,
+    size_of,
+)
 from towpath.lakehouse.tables.sessions import may_exist
 from towpath.lakehouse.tables.target_properties import OWN, read, written
 from towpath.lakehouse.tables.targets import is_path
@@ -44,6 +52,11 @@ class DriverTable:
     def rows(self, names: Sequence[str]) -> list[dict[str, Any]] | None:
         """Return these columns of all rows."""
         return self._tried(lambda in_tasks: self._rows(in_tasks, names))
+
+    def size(self) -> int | None:
+        """Return the size of the files in bytes. Spark estimates it with its own snapshot of the table."""
+        found = self._tried(self._opened)
+        return None if found is None else size_of(found).bytes
 
     def create(self, columns: StructType, properties: Mapping[str, str]) -> bool:
         """Create an empty table in an empty location. Return whether it was created."""
