@@ -231,6 +231,7 @@ class Replicator:
         return results, left
 
     def _has_history(self, table: SourceTable) -> bool:
+        """Return whether the table, or an earlier name of it in the messages, has a history."""
         return any(self._known.history(one.written_key) for one in table.parts or (table,))
 
     def _alone(

@@ -329,7 +329,7 @@ class BySpark:
 
 
 Step = Callable[[BySpark, SourceTable, "str | None"], Sequence[TableResult]]
-"""What is done for a table with a target, if it has one."""
+"""Function that applies or appends the changes of a table. The text is its target, if it has one."""
 
 
 def _held(frame: DataFrame, held: ExitStack) -> DataFrame:
