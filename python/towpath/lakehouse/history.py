@@ -18,7 +18,7 @@ from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import is_newer, not_before, with_order
 from towpath.lakehouse.reading.changes import COLUMNS
 from towpath.lakehouse.tables.own_table import OwnTable
-from towpath.lakehouse.tables.sql import Sql, column, comma_separated, expressions, sql, string
+from towpath.lakehouse.tables.sql import TRUE, Sql, column, comma_separated, expressions, sql, string
 from towpath.lakehouse.tables.tables import (
     TableSettings,
     append,
@@ -235,8 +235,8 @@ def _append(changes: DataFrame, target: str, settings: TableSettings, first: int
     create_or_evolve(spark, target, rows.schema, settings=settings)
     same = Sql(" AND ".join(sql("t.{name} <=> s.{name}", name=column(order, name)) for name in _PLACE))
     # Statistics then show which files to read.
-    counts = Sql("true" if first is None else f"{column(order, 'offset')} BETWEEN {first} AND {last}")
-    append_new(rows, target, same, counts)
+    in_batch = TRUE if first is None else Sql(f"{column(order, 'offset')} BETWEEN {first} AND {last}")
+    append_new(rows, target, same, in_batch)
 
 
 def _row(changes: DataFrame, target: str, existing: StructType | None) -> tuple[list[Column], str]:

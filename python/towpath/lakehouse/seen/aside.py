@@ -39,7 +39,7 @@ class Aside:
     def append(self, rows: DataFrame, identity: tuple[str, ...], *, are_few: bool) -> None:
         """Append rows except those that already wait. A row that is done may have been applied to another target."""
         waiting = "t.done_at IS NULL"
-        if self.since is not None:  # a text is a time in Spark's SQL and in that of delta-rs
+        if self.since is not None:  # Spark and delta-rs both cast a string literal to a timestamp
             since = datetime.fromtimestamp(self.since.timestamp(), timezone.utc)
             waiting += f" AND t.recorded_at >= '{since.isoformat()}'"
         own = LogTable(self.table, identity, self.in_tasks or TaskMerges(SPARK))

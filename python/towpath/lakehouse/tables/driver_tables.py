@@ -139,7 +139,7 @@ def _are_own(properties: Mapping[str, str]) -> bool:
 
 
 def _nullable(columns: StructType | StructField) -> str:
-    """Return columns as JSON. Columns of later rows may be null, even if those of the first rows never are."""
+    """Serialize columns as JSON, each of them nullable. Later rows may have nulls."""
     flags = ("nullable", "containsNull", "valueContainsNull")
     found = json.loads(columns.json(), object_hook=lambda one: {**one, **{name: True for name in flags if name in one}})
     return json.dumps(found)

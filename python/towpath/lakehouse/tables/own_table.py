@@ -104,16 +104,16 @@ class LogTable(OwnTable):
         self._identity = tuple(identity)
 
     def append(
-        self, spark: SparkSession, rows: DataFrame | pa.Table, counts: Sql = TRUE, *, are_few: bool = True
+        self, spark: SparkSession, rows: DataFrame | pa.Table, condition: Sql = TRUE, *, are_few: bool = True
     ) -> None:
-        """Append rows, except those whose identity a stored row `t` has that counts. delta-rs appends a few rows."""
+        """Append rows as `append_once` does. If they are few, delta-rs appends them."""
         if are_few and (isinstance(rows, pa.Table) or has_arrow(type(rows))) and self.may_merge(spark):
             found = self._without_twins(rows if isinstance(rows, pa.Table) else rows.toArrow())
-            same = f"{are_same(map(quoted, self._identity))} AND {counts}"
+            same = f"{are_same(map(quoted, self._identity))} AND {condition}"
             if self.merge(spark, found, struct_type(found.schema), same, {}):
                 return
         frame = frame_of(spark, rows, struct_type(rows.schema)) if isinstance(rows, pa.Table) else rows
-        append_once(frame, self.target, self._identity, counts)
+        append_once(frame, self.target, self._identity, condition)
 
     def _without_twins(self, rows: pa.Table) -> pa.Table:
         """Return the first of the rows with an identity. Convert times to UTC, as delta-rs requires."""

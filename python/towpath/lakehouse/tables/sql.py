@@ -57,6 +57,7 @@ def equal_columns(names: Iterable[str]) -> Sql:
 
 
 TRUE = Sql("true")
+"""Condition that each row meets."""
 
 
 def definitions(fields: Iterable[StructField]) -> Sql:

@@ -388,16 +388,19 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (digits, 0) if digits else None
 
 
-def append_once(rows: DataFrame, target: str, identity: Sequence[str], counts: Sql = TRUE) -> None:
-    """Append rows to a table, and create it if needed. Skip a row if a stored row that counts has its identity."""
+def append_once(rows: DataFrame, target: str, identity: Sequence[str], condition: Sql = TRUE) -> None:
+    """Append rows to a table, and create it if needed.
+
+    Skip a row if a stored row `t` that meets a condition has its identity.
+    """
     create_or_evolve(rows.sparkSession, target, rows.schema)
-    append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), counts)
+    append_new(rows.dropDuplicates(list(identity)), target, equal_columns(identity), condition)
 
 
-def append_new(rows: DataFrame, target: str, same: Sql, counts: Sql) -> None:
-    """Append the rows `s` to a table, except rows that are the same as a stored row `t` that counts."""
+def append_new(rows: DataFrame, target: str, same: Sql, condition: Sql) -> None:
+    """Append the rows `s` to a table, except those that match a stored row `t` that meets a condition."""
     spark = rows.sparkSession
-    known = spark.read.table(table(target)).alias("t").filter(counts)
+    known = spark.read.table(table(target)).alias("t").filter(condition)
     new = rows.alias("s").join(known, expressions(spark)(same), "left_anti")
     # A statement that reads the table it writes conflicts with every other writer, and with OPTIMIZE.
     with ExitStack() as held:
