@@ -22,9 +22,9 @@ def owned(target, storage=None, **changed):
     return OwnedTable({PART: decoder}, **{**known, **options, **changed})
 
 
-def created(target, rows=1, storage=None):
-    """Create a table as Spark would, with rows. Returns its place."""
-    fields = {"id": pa.int32(), "name": pa.string(), "_towpath": ORDER}
+def created(target, rows=1, storage=None, **more):
+    """Create a table as Spark would, with rows. Returns its place. `more` are the types of further columns."""
+    fields = {"id": pa.int32(), "name": pa.string(), "_towpath": ORDER, **more}
     DeltaTable.create(target, pa.schema(list(fields.items())), storage_options=storage)
     apply(owned(target, storage), [inserts(range(rows))])
     return target

@@ -88,6 +88,32 @@ def test_maintenance_changes_no_row(target, seed, is_overwritten, monkeypatch):
     assert stored(target) == rows
 
 
+def newest_of(known, messages):
+    """The newest message of each key, as a database that sent them in ascending order knows it."""
+    read = sorted((json.loads(one["value"]) for one in messages), key=lambda one: one["id"])
+    newest = {one["data"][0]["id"]: one for one in read}
+    return known | {key: one for key, one in newest.items() if one["id"] > known.get(key, {"id": 0})["id"]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deleted_rows_stay_with_the_time_of_their_last_deletion(tmp_path, seed):
+    target = created(str(tmp_path / "marked"), gone_at=pa.timestamp("us", "UTC"))
+    batches, rows = random_batches(random.Random(seed))
+    found, newest = {"0": ("x", None)}, {}
+    for messages in batches:
+        apply(owned(target, soft_deletes="gone_at"), [batch(*messages)])
+        known, newest = newest, newest_of(newest, messages)
+        # A batch writes the newest change of each key. A deleted row keeps the values that it had.
+        for key, one in newest.items():
+            if known.get(key) != one and one["type"] != "DELETE":
+                found[key] = one["data"][0]["name"], None
+            elif known.get(key) != one and key in found:
+                found[key] = found[key][0], one["es"] / 1000
+    assert {int(key): name for key, (name, gone) in found.items() if gone is None} == rows
+    stored = DeltaTable(target).to_pyarrow_table().to_pylist()
+    assert {str(one["id"]): (one["name"], one["gone_at"] and one["gone_at"].timestamp()) for one in stored} == found
+
+
 def test_a_table_of_many_batches_has_few_files_and_checkpoints(target):
     for at in range(35):
         inserted = canal(2 * at, "INSERT", "a", row(at + 5, "x"), second=2 * at)

@@ -30,7 +30,7 @@ TABLE = SourceTable("shop", "a", frozenset(["t"]), 1, 1, 1, False, False, (), fr
         ({"rows": 10_000_000}, {}, {}, True),
         ({"size": 1 << 40}, {}, {}, True),
         ({}, {"history": True}, {}, False),
-        ({}, {"soft_deletes": "deleted_at"}, {}, True),
+        ({}, {"soft_deletes": "deleted_at"}, {}, False),
         ({}, {"waited": True}, {}, True),
         ({}, {}, {"are_masked": True}, True),
         ({}, {"keyless": "append"}, {}, True),

@@ -233,7 +233,7 @@ class BySpark:
         from pyspark.sql import Row
 
         spark, known, is_there = self._spark, self.known, columns.existing is not None
-        if not changes.is_small or known.options.soft_deletes is not None or known.may_lack(spark, target):
+        if not changes.is_small or known.may_lack(spark, target):
             return None
         if may_get_old_columns(spark, known, table, columns):
             return None

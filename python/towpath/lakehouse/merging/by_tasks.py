@@ -139,6 +139,7 @@ def prepared(
 ) -> OwnedTable | None:
     """Create a target, or alter it to fit the columns. Return None if delta-rs may not write it."""
     apply, in_tasks = known.applier(target), known.in_tasks
+    apply.check_columns(columns.names, keys)
     order = apply.writer.prepare(spark, columns)
     if not in_tasks.may(spark, target):
         return None
@@ -158,6 +159,7 @@ def prepared(
         storage=in_tasks.storage,
         id=in_tasks.id(spark, target),
         optimize_every=apply.writer.settings.optimize_every,
+        soft_deletes=apply.writer.settings.soft_deletes,
     )
 
 
@@ -186,7 +188,6 @@ def needs_spark(
         table.rows > _MOST_ROWS
         or table.size > _MOST_BYTES
         or known.options.keyless == "append"
-        or known.options.soft_deletes is not None
         or known.may_lack(spark, target)
         or bool(columns.rules.left_out)
         or columns.are_masked

@@ -9,7 +9,7 @@ checkpoint. A batch that is retried after a failure ends in the same state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ class Applier:
 
     def _apply_once(self, batch: Changes, batch_id: int) -> Applied:
         began, spark = time.monotonic(), batch.frame.sparkSession
-        self._check_columns(batch)
+        self.check_columns(batch.frame.select(f"{COLUMNS}.*").columns, batch.keys)
         with ExitStack() as held:
             staging = Staging(batch, lambda: (self.writer.keys(spark, batch.keys), self.tombstones.read(spark)), held)
             staged = staging.stage(self._bounds(spark, batch))
@@ -123,9 +123,9 @@ class Applier:
         if self.writer.table.schema(spark) is not None and self.writer.table.properties(spark).get(PARTIAL) != "true":
             self.writer.table.set_properties(spark, {PARTIAL: "true"})
 
-    def _check_columns(self, batch: Changes) -> None:
-        columns = batch.frame.select(f"{COLUMNS}.*").columns
-        missing = [name for name in batch.keys if name.lower() not in map(str.lower, columns)]
+    def check_columns(self, columns: Sequence[str], keys: Sequence[str]) -> None:
+        """Raise a ValueError if the columns of changes lack a key, or have the name of the column of soft deletes."""
+        missing = [name for name in keys if name.lower() not in map(str.lower, columns)]
         if missing:
             raise ValueError(f"{self._target}: unknown key columns {missing}; expected columns of {columns}")
         deleted = self.writer.settings.soft_deletes

@@ -110,6 +110,8 @@ class OwnedTable:
     """Id of the target in Delta's metadata, as Spark reads it."""
     optimize_every: int | None = None
     """Argument of `replicate`."""
+    soft_deletes: str | None = None
+    """Argument of `replicate`."""
     after: Sequence[Mapping[str, Any]] = ()
     """Order values of the statements about the table. Its rows must be newer."""
 
@@ -218,7 +220,7 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     target = opened(table.target, table.storage, table.id, LIMITS)
     orders, is_delete = newest.column("order"), pc.equal(newest.column("op"), DELETE)
     names = names_in(target, table.keys)
-    whole = _whole(target) if _is_overwritten(target, len(newest)) else None
+    whole = _whole(target) if not table.soft_deletes and _is_overwritten(target, len(newest)) else None
     rows = _stored(_rows(target, [*names, table.order]) if whole is None else whole, names, table.order, keys)
     tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
     known_since = tombstones.version() if tombstones is not None else 0
@@ -317,7 +319,7 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
     """Append tombstones. Return their table."""
     from deltalake import DeltaTable, write_deltalake
 
-    now = pa.repeat(pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC")), len(keys))
+    now = pa.repeat(_now(), len(keys))
     columns = {one.name: keys.field(at) for at, one in enumerate(keys.type)}
     rows = pa.table(columns | {"order": orders, "truncated": pa.repeat(False, len(keys)), "recorded_at": now})
     if known is None:
@@ -328,6 +330,10 @@ def _remember(table: OwnedTable, keys: pa.StructArray, orders: pa.StructArray, k
         )
     write_deltalake(known, rows, mode="append", writer_properties=without_wrong_statistics(known))
     return known
+
+
+def _now() -> pa.Scalar:
+    return pa.scalar(datetime.now(timezone.utc), pa.timestamp("us", "UTC"))
 
 
 def _write(
@@ -383,12 +389,18 @@ def _merge_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, 
     columns = changes.column(COLUMNS)
     names = names_in(target, [one.name for one in columns.type])
     values = {f"c{at}": pc.struct_field(columns, [at]) for at, _ in enumerate(names)}
-    source = pa.table(values | {"place": orders, "gone": pc.equal(changes.column("op"), DELETE)})
-    assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | {quoted(table.order): "s.place"}
+    gone = pc.equal(changes.column("op"), DELETE)
+    times = pc.if_else(gone, pc.coalesce(changes.column("event_time"), _now()), None)
+    source = pa.table(values | {"place": orders, "gone": gone, "time": times})
+    marked = {quoted(table.order): "s.place"}
+    if table.soft_deletes is not None:
+        marked |= dict.fromkeys(map(quoted, names_in(target, [table.soft_deletes])), "s.time")
+    assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | marked
     of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
     same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))
-    merge = begun_merge(target, source, same).when_matched_delete("s.gone").when_matched_update(assigned)
-    merge.when_not_matched_insert(assigned, "NOT s.gone").execute()
+    merge = begun_merge(target, source, same)
+    merge = merge.when_matched_update(marked, "s.gone") if table.soft_deletes else merge.when_matched_delete("s.gone")
+    merge.when_matched_update(assigned).when_not_matched_insert(assigned, "NOT s.gone").execute()
 
 
 def _last_place(changes: pa.RecordBatch) -> str | None:

@@ -136,8 +136,9 @@ class TargetWriter:
         older = sql("{rows} AND ({t} IS NULL OR {before})", rows=rows, t=of_row, before=is_before(of_row, Sql("x")))
         with temporary_view(truncates) as view:
             condition = sql("exists(s.truncates, x -> {older})", older=older)
-            times = Sql("array_max(transform(s.truncates, x -> x.event_time))")
-            merge(spark, self._target, view, condition, self._when_deleted(Sql("true"), times))
+            times, deleted = Sql("array_max(transform(s.truncates, x -> x.event_time))"), self.settings.soft_deletes
+            is_live = sql("{deleted} IS NULL", deleted=column("t", deleted)) if deleted else Sql("true")
+            merge(spark, self._target, view, condition, self._when_deleted(is_live, times))
         left = spark.read.table(table(self._target)).alias("t").crossJoin(truncates)
         ordered = is_ordered(Sql("x"), of_row)
         unordered = sql("{rows} AND exists(truncates, x -> NOT {ordered})", rows=rows, ordered=ordered)
@@ -161,9 +162,7 @@ class TargetWriter:
         name = self.settings.soft_deletes
         if name is None:
             return sql("WHEN MATCHED AND {condition} THEN DELETE", condition=condition)
-        deleted = sql(
-            "{deleted} = coalesce({deleted}, {time}, current_timestamp())", deleted=column("t", name), time=time
-        )
+        deleted = sql("{deleted} = coalesce({time}, current_timestamp())", deleted=column("t", name), time=time)
         template = "WHEN MATCHED AND {condition} THEN UPDATE SET {assignments}"
         return sql(template, condition=condition, assignments=comma_separated([deleted, *assignments]))
 
