@@ -122,7 +122,7 @@ def rebuild(
         if rules.left_out:
             raise ValueError(f"snapshot: {full_name}: {rules.why_left_out}")
         snapshot = rules.of_table(snapshot)
-    others = other_rows(spark, known.rows_of(spark, name, place), place)
+    others = other_rows(spark, known.rows_of(spark, name, place), place, known.in_tasks)
     if snapshot is not None and others is not None:
         raise ValueError(f"snapshot: {full_name} shares its target, so its rows would have no source table")
     stale: list[TableStatus] = []

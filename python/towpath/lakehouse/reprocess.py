@@ -92,9 +92,10 @@ def reprocess(
     dead_letters, status = given.dead_letters, given.status
     quarantine = given.quarantined_in or ""  # at least one of both is given
     tables = None if tables is None else arguments.columns("tables", tables)
-    asides = [Aside(one) for one in (dead_letters, quarantine) if one]
+    in_tasks = TaskMerges(given.merge, storage=given.storage_options)
+    asides = {one: Aside(one, in_tasks=in_tasks) for one in (dead_letters, quarantine) if one}
     chosen = _chosen(tables, any_table=target is not None)
-    waiting = {one: rows for one in asides if (rows := one.waiting(spark, chosen)) is not None}
+    waiting = {one: rows for one, aside in asides.items() if (rows := aside.waiting(spark, chosen)) is not None}
     recorded = {one: _recorded(rows) for one, rows in waiting.items()}
     origins = set(chain.from_iterable(recorded.values()))
     left: set[_Name] = set()
@@ -111,12 +112,11 @@ def reprocess(
         full_name = printable(f"{database}.{name}")
         _log.warning("%s: not applied, since it has no target: set one with target", full_name)
     done = sql("{chosen} AND NOT ({left})", chosen=chosen, left=any_of(is_of(*one) for one in left))
-    for aside, times in recorded.items():
-        _finish(spark, aside, done, sorted({*chain.from_iterable(times.values())}))
+    for one, times in recorded.items():
+        _finish(spark, asides[one], done, sorted({*chain.from_iterable(times.values())}))
     # Dead letters quarantine no table, and the messages of another quarantine still wait.
-    applied = {_name(one) for one in recorded.get(Aside(quarantine), ()) if one.table}
-    if status and applied and (waits := Aside(quarantine).waiting(spark, Sql("true"))) is not None:
-        in_tasks = TaskMerges(given.merge, storage=given.storage_options)
+    applied = {_name(one) for one in recorded.get(quarantine, ()) if one.table}
+    if status and applied and (waits := asides[quarantine].waiting(spark, Sql("true"))) is not None:
         StatusTable(status, in_tasks).set_ok(spark, applied - {_name(one) for one in _recorded(waits)})
 
 

@@ -16,8 +16,8 @@ from towpath.lakehouse.rules.column_rules import TableRules
 from towpath.lakehouse.seen.status import GONE, OK, RENAMED, STALE, TableStatus, unordered
 from towpath.lakehouse.statements import RenameTable
 from towpath.lakehouse.tables.known_targets import KnownTargets
-from towpath.lakehouse.tables.sql import Sql, column, expressions, sql, string
-from towpath.lakehouse.tables.tables import replace_with
+from towpath.lakehouse.tables.sql import column, expressions, sql, string
+from towpath.lakehouse.tables.tables import replace_with, schema_of
 from towpath.lakehouse.tables.target_properties import KEY, SOURCE, settings_of
 from towpath.lakehouse.tables.target_rows import ALL_ROWS, other_rows
 from towpath.lakehouse.tables.targets import companion, source_name
@@ -145,7 +145,8 @@ class _Rename:
 
     def _are_others(self, name: Name, target: str) -> bool:
         """Return whether the target of a table has rows of other tables."""
-        return other_rows(self.spark, self.known.rows_of(self.spark, name, target), target) is not None
+        own = self.known.rows_of(self.spark, name, target)
+        return other_rows(self.spark, own, target, self.known.in_tasks) is not None
 
     def _move(self, target: str) -> Iterator[TableStatus]:
         """Give a target the rows of another target, once: later statements may give the other one new rows."""
@@ -180,7 +181,8 @@ class _Rename:
 
     def _unlike(self, former: TableRules, now: TableRules) -> str | None:
         """Return why a target is stale if the moved rows differ from the rows that its own messages would give."""
-        names = [name for name in self.moved[0].rows(Sql("true")).columns if former.keeps(name)]
+        schema = schema_of(self.spark, self.moved[0].target, self.known.in_tasks)
+        names = [name for name in schema.names if former.keeps(name)] if schema is not None else []
         if self.source == self.target:  # the rows stay unchanged
             differ = [name for name in names if not now.keeps(name) or now.mask(name) != former.mask(name)]
         else:

@@ -104,7 +104,8 @@ class TableChange:
         order = self._stored.order if self.known.may_share else None
         if order is None or SOURCE in self._table.properties(self.spark):
             return False
-        return has_row(self.spark, self.target, sql("{label} IS NULL", label=column("t", order, "table")))
+        is_unlabelled = sql("{label} IS NULL", label=column("t", order, "table"))
+        return has_row(self.spark, self.target, is_unlabelled, self.known.in_tasks)
 
     def _reasons(self) -> Iterator[str]:
         """Change the target, as far as the column rules of its table allow. Yield reasons why it is stale."""

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from towpath.lakehouse.log.ordered_statements import Place
 from towpath.lakehouse.log.timeline import Name
+from towpath.lakehouse.merging.tasks import TaskMerges
 from towpath.lakehouse.order.order import is_after, is_before, is_ordered
 from towpath.lakehouse.tables.known_targets import KnownTargets
 from towpath.lakehouse.tables.sql import Sql, column, comma_separated, execute, sql, table
 from towpath.lakehouse.tables.tables import order_column, schema_of
-from towpath.lakehouse.tables.target_rows import ALL_ROWS, filtered
+from towpath.lakehouse.tables.target_rows import ALL_ROWS, filtered, has_row
 from towpath.lakehouse.tables.targets import companion
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class StoredRows:
     """Condition for the rows of the table, if other tables share the target."""
     place: Place
     """Place of the statement."""
+    in_tasks: TaskMerges
+    """Settings that say which tables delta-rs may read."""
 
     @property
     def before(self) -> Sql:
@@ -57,7 +60,10 @@ class StoredRows:
 
     def rows(self, condition: Sql) -> DataFrame:
         """Return the rows of the table that meet a condition."""
-        return filtered(self.spark, self.target, sql("{own} AND ({condition})", own=self.own, condition=condition))
+        return filtered(self.spark, self.target, self._own(condition))
+
+    def _own(self, condition: Sql) -> Sql:
+        return sql("{own} AND ({condition})", own=self.own, condition=condition)
 
     def moving(self) -> DataFrame:
         """Return the rows of the table that are not known to be newer."""
@@ -69,7 +75,7 @@ class StoredRows:
 
     def has(self, condition: Sql) -> bool:
         """Return whether a row of the table meets a condition."""
-        return self.rows(condition).limit(1).count() > 0
+        return has_row(self.spark, self.target, self._own(condition), self.in_tasks)
 
     def has_unordered(self, later: Place | None = None) -> bool:
         """Return whether a change that was applied may be older or newer than the statement.
@@ -100,4 +106,4 @@ def stored_rows(spark: SparkSession, known: KnownTargets, name: Name, place: Pla
             return
         order = order_column(schema) if one == target else "order"
         own = ALL_ROWS if order is None else known.labelled(spark, name, target, column("t", order))
-        yield StoredRows(spark, one, order, own, place)
+        yield StoredRows(spark, one, order, own, place, known.in_tasks)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.lakehouse.order.order_arrays import cast_struct
+from towpath.lakehouse.reading.arrow_batches import cast
 from towpath.printable import printable
 
 if TYPE_CHECKING:
@@ -203,6 +205,17 @@ def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordB
 
     listed = ", ".join(f"{expression} AS {name}" for name, expression in columns.items())
     yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
+
+
+def all_rows(table: DeltaTable) -> list[pa.RecordBatch]:
+    """Return all rows with the types in the table's schema. Filters and Spark do not take view types."""
+    schema = pa.schema(table.schema().to_arrow())
+    parts = select(table, {quoted(name): quoted(name) for name in schema.names})
+    return [pa.record_batch(list(map(_plain, part.columns, schema)), schema) for part in parts]
+
+
+def _plain(array: pa.Array, field: pa.Field) -> pa.Array:
+    return cast_struct(array, field.type) if pa.types.is_struct(field.type) else cast(array, field.type)
 
 
 def next_version() -> CommitProperties:

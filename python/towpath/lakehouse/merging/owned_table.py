@@ -25,6 +25,7 @@ from towpath.lakehouse.merging.delta_rs import (
     SMALL_TABLE,
     BatchRefusedError,
     RefusedError,
+    all_rows,
     attempted,
     begun_merge,
     compact,
@@ -220,7 +221,7 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     target = opened(table.target, table.storage, table.id, LIMITS)
     orders, is_delete = newest.column("order"), pc.equal(newest.column("op"), DELETE)
     names = names_in(target, table.keys)
-    whole = _whole(target) if not table.soft_deletes and _is_overwritten(target, len(newest)) else None
+    whole = all_rows(target) if not table.soft_deletes and _is_overwritten(target, len(newest)) else None
     rows = _stored(_rows(target, [*names, table.order]) if whole is None else whole, names, table.order, keys)
     tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
     known_since = tombstones.version() if tombstones is not None else 0
@@ -255,17 +256,6 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
 def _rows(table: DeltaTable, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """Yield columns of all rows in parts, to save memory."""
     return select(table, {quoted(name): quoted(name) for name in names})
-
-
-def _whole(table: DeltaTable) -> list[pa.RecordBatch]:
-    """Return all rows with the types in the table's schema, since filters do not take the view types of delta-rs."""
-    schema = pa.schema(table.schema().to_arrow())
-    parts = _rows(table, schema.names)
-    return [pa.record_batch(list(map(_plain, part.columns, schema)), schema) for part in parts]
-
-
-def _plain(array: pa.Array, field: pa.Field) -> pa.Array:
-    return cast_struct(array, field.type) if pa.types.is_struct(field.type) else cast(array, field.type)
 
 
 def _of_deletes(tombstones: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

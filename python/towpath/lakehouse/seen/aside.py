@@ -14,6 +14,7 @@ from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import Sql, execute, sql, string, table
 from towpath.lakehouse.tables.tables import schema_of
+from towpath.lakehouse.tables.target_rows import current_rows
 from towpath.places import MESSAGE, PLACE
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ class Aside:
 
     def waiting(self, spark: SparkSession, condition: Sql) -> DataFrame | None:
         """Return the waiting rows that meet a condition; None if the table does not exist."""
-        if schema_of(spark, self.table) is None:
+        if schema_of(spark, self.table, self.in_tasks) is None:
             return None
-        return spark.read.table(table(self.table)).filter(sql(_WAITING, condition=condition))
+        rows = current_rows(spark, self.table, self.in_tasks or TaskMerges(SPARK))
+        return rows.filter(sql(_WAITING, condition=condition))
 
     def finish(self, spark: SparkSession, condition: Sql) -> None:
         """Mark the waiting rows that meet a condition as done."""
-        if schema_of(spark, self.table) is not None:
+        if schema_of(spark, self.table, self.in_tasks) is not None:
             update = f"UPDATE {{table}} SET done_at = current_timestamp() WHERE {_WAITING}"
             execute(spark, sql(update, table=table(self.table), condition=condition))
 
@@ -64,7 +66,7 @@ class Aside:
             "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
         )
         found = self.waiting(spark, sql(template, of_table=is_of(*name), place=place.literal()))
-        return found is not None and found.limit(1).count() > 0
+        return found is not None and bool(found.selectExpr("1").limit(1).collect())
 
 
 @dataclass(frozen=True)

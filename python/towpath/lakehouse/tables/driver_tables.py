@@ -10,8 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+
 from towpath.lakehouse.merging.delta_rs import (
     RefusedError,
+    Size,
+    all_rows,
     is_mapped,
     next_version,
     open_if_exists,
@@ -22,10 +26,11 @@ from towpath.lakehouse.merging.delta_rs import (
 from towpath.lakehouse.tables.sessions import may_exist
 from towpath.lakehouse.tables.target_properties import OWN, read, written
 from towpath.lakehouse.tables.targets import is_path
+from towpath.spark.requirements import has_arrow
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
     from towpath.lakehouse.merging.tasks import TaskMerges
@@ -36,6 +41,10 @@ _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 _NAME = re.compile(r"\w+")
 """Column names that a Parquet file may have. Spark gives other columns physical names by column mapping."""
+
+
+_FEW = Size(20_000, 4 << 20)
+"""Largest table whose rows the driver gives to Spark."""
 
 
 class DriverTable:
@@ -58,6 +67,12 @@ class DriverTable:
         found = self._tried(self._opened)
         return None if found is None else size_of(found).bytes
 
+    def frame(self) -> DataFrame | None:
+        """Return the rows of a table of few rows. Spark reads them only with a snapshot of the table."""
+        from pyspark.sql import DataFrame
+
+        return self._tried(self._frame) if has_arrow(DataFrame) else None
+
     def create(self, columns: StructType, properties: Mapping[str, str]) -> bool:
         """Create an empty table in an empty location. Return whether it was created."""
         names = {one.lower() for one in columns.names}
@@ -78,18 +93,22 @@ class DriverTable:
         return in_tasks.in_driver(self._spark, self._target, lambda: action(in_tasks))
 
     def _read(self, in_tasks: TaskMerges) -> tuple[StructType, Mapping[str, str]] | None:
-        from pyspark.sql.types import StructType
-
         if (found := self._opened(in_tasks)) is None:
             return None
-        schema = StructType.fromJson(json.loads(found.schema().to_json(), object_hook=_without_metadata))
-        return schema, read(found.metadata().configuration)
+        return _schema(found), read(found.metadata().configuration)
 
     def _rows(self, in_tasks: TaskMerges, names: Sequence[str]) -> list[dict[str, Any]] | None:
         if (found := self._opened(in_tasks)) is None:
             return None
         parts = select(found, {quoted(name): quoted(name) for name in names})
         return [row for part in parts for row in part.to_pylist()]
+
+    def _frame(self, in_tasks: TaskMerges) -> DataFrame | None:
+        table = in_tasks.open(self._spark, self._target)
+        if not size_of(table).is_within(_FEW):
+            return None
+        rows = pa.Table.from_batches(all_rows(table), pa.schema(table.schema().to_arrow()))
+        return self._spark.createDataFrame(rows, _schema(table))
 
     def _opened(self, in_tasks: TaskMerges) -> DeltaTable | None:
         found = open_if_exists(in_tasks.location(self._spark, self._target), in_tasks.storage)
@@ -143,6 +162,12 @@ def _nullable(columns: StructType | StructField) -> str:
     flags = ("nullable", "containsNull", "valueContainsNull")
     found = json.loads(columns.json(), object_hook=lambda one: {**one, **{name: True for name in flags if name in one}})
     return json.dumps(found)
+
+
+def _schema(table: DeltaTable) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(table.schema().to_json(), object_hook=_without_metadata))
 
 
 def _without_metadata(value: dict[str, Any]) -> dict[str, Any]:
