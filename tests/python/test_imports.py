@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import extras
+from all_golden import GOLDEN
 
 
 def printed(program: str) -> list[str]:
@@ -53,6 +54,17 @@ OURS = [
 
 def test_importing_towpath_imports_pyarrow_and_little_else() -> None:
     assert printed(NEW.format(before="pyarrow", program="import towpath")) == OURS
+
+
+def test_the_command_does_not_import_pandas() -> None:
+    """To convert a list, pyarrow would import it if it is installed."""
+    capture = GOLDEN / "canal-json/cloudcanal/small.jsonl"
+    command = [sys.executable, "-X", "importtime", "-m", "towpath", "tables", capture]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "shop.orders" in ran.stdout
+    imported = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
+    assert "pyarrow" in imported
+    assert "pandas" not in imported
 
 
 def test_decoding_imports_nothing_more() -> None:

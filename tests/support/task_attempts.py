@@ -1,6 +1,7 @@
 """What a task of Spark that owns a table gets, and several attempts of it."""
 
 from multiprocessing import get_context
+from multiprocessing.context import ForkServerContext
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -68,11 +69,18 @@ def apply_alone(table, messages, barrier, results):
     results.put(apply(table, [messages]))
 
 
+def processes() -> ForkServerContext:
+    """Processes like those of Spark's daemon: forked from one that has imported what they need."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["pandas", "pyspark.sql", "towpath.lakehouse.merging.owned_table", "deltalake"])
+    return context
+
+
 def attempts_at_the_same_time(table, messages, count):
     """How many changes each of some attempts applied and ignored as old, in ascending order."""
-    processes = get_context("spawn")
-    barrier, results = processes.Barrier(count), processes.Queue()
-    attempts = [processes.Process(target=apply_alone, args=(table, messages, barrier, results)) for _ in range(count)]
+    context = processes()
+    barrier, results = context.Barrier(count), context.Queue()
+    attempts = [context.Process(target=apply_alone, args=(table, messages, barrier, results)) for _ in range(count)]
     for one in attempts:
         one.start()
     found = [results.get(timeout=600) for _ in attempts]

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
 from typing import NoReturn
 
 from towpath import _towpath
@@ -30,6 +31,15 @@ VERBS = {
 """Module of each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
 
 
+class WithoutPandas(MetaPathFinder):
+    """Finder without pandas. pyarrow imports it to convert a list, which takes longer than the rest of the command."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        """Raise an ImportError for pandas, as if it were not installed."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("the command does not use pandas", name=fullname)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
@@ -47,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed, unknown = declared.parse_known_args(arguments)
     if unknown:
         _refuse(unknown, parsed.parser)
+    if arguments is None and parsed.verb not in ("replicate", "doctor"):
+        sys.meta_path.insert(0, WithoutPandas())
     if parsed.verb == "decode" or getattr(parsed, "json", False):
         _write_utf8()
     try:

@@ -5,7 +5,6 @@ import random
 import sys
 from dataclasses import replace
 from datetime import datetime, timezone
-from multiprocessing import get_context
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +15,17 @@ pytest.importorskip("deltalake")
 from deltalake import DeltaTable
 
 from lake_topic import canal, row
-from task_attempts import PART, attempts_at_the_same_time, batch, created, inserts, owned, random_batches, stored
+from task_attempts import (
+    PART,
+    attempts_at_the_same_time,
+    batch,
+    created,
+    inserts,
+    owned,
+    processes,
+    random_batches,
+    stored,
+)
 from towpath.lakehouse.merging import owned_table
 from towpath.lakehouse.merging.delta_rs import BatchRefusedError, RefusedError, Size
 from towpath.lakehouse.merging.owned_table import apply
@@ -50,7 +59,7 @@ def apply_when_told(table, messages, is_ready):
 @pytest.mark.parametrize("kills", [6, pytest.param(150, marks=pytest.mark.soak)])
 def test_tasks_that_are_killed_anywhere(target, kills):
     """Each is killed at a random moment, and another attempt reads the same messages, as Spark repeats a task."""
-    rng, processes = random.Random(kills), get_context("spawn")
+    rng, context = random.Random(kills), processes()
     rows, at, killed = {0: "x"}, 0, 0
     for _ in range(kills):
         messages = []
@@ -60,8 +69,8 @@ def test_tasks_that_are_killed_anywhere(target, kills):
             messages.append(canal(at, kind, "a", row(key, f"v{at}"), second=at))
             rows.pop(key, None)
             rows |= {} if kind == "DELETE" else {key: f"v{at}"}
-        is_ready = processes.Event()
-        task = processes.Process(
+        is_ready = context.Event()
+        task = context.Process(
             target=apply_when_told, args=(owned(target, optimize_every=1), batch(*messages), is_ready)
         )
         task.start()
