@@ -64,7 +64,7 @@ def test_the_command_does_not_import_pandas() -> None:
     assert "shop.orders" in ran.stdout
     imported = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
     assert "pyarrow" in imported
-    assert "pandas" not in imported
+    assert not any(one.startswith("pandas.") for one in imported)
 
 
 def test_decoding_imports_nothing_more() -> None:
