@@ -119,10 +119,9 @@ class TargetWriter:
         if existing is not None and order.lower() in (name.lower() for name in columns.names):
             order = rename_column(spark, self._target, order, free_name(names))
             self.table.forget()
-        own = list(struct_type(pa.schema([(order, ORDER)])))
-        if self.settings.soft_deletes:
-            own.append(StructField(self.settings.soft_deletes, TimestampType()))
-        self.table.make_fit(spark, [*columns.fields, *own], self.settings)
+        deleted = [StructField(name, TimestampType()) for name in [self.settings.soft_deletes] if name]
+        own = struct_type(pa.schema([(order, ORDER)]))
+        self.table.make_fit(spark, [*columns.fields, *deleted, *own], self.settings)
         return order
 
     def truncate(self, truncates: DataFrame, order: str, rows: Sql = ALL_ROWS) -> int:
