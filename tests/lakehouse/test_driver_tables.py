@@ -28,6 +28,20 @@ TYPES = [
     "timestamp_ntz",
 ]
 TYPES += ["string", "binary", "boolean", ORDER_TYPE, "array<string>", "map<string,decimal(20,0)>"]
+VALUES = {
+    "float": "'NaN'",
+    "double": "'-Infinity'",
+    "decimal(38,9)": "'-12345678901234567890123456789.123456789'",
+    "date": "'9999-12-31'",
+    "timestamp": "'0001-01-01 00:00:00.000001'",
+    "timestamp_ntz": "'9999-12-31 23:59:59.999999'",
+    "binary": "X'00FF'",
+    "boolean": "true",
+    ORDER_TYPE: f"""from_json('{{"topic": "t", "offset": 5, "event_time": "2024-02-29T00:00:00Z"}}', '{ORDER_TYPE}')""",
+    "array<string>": "array('a', NULL)",
+    "map<string,decimal(20,0)>": "map('a', 18446744073709551615BD)",
+}
+"""A value of each type; of the other types it is -1."""
 PLAIN = ["id", "Name", "_x", "订单", "a1", "token", "select", "Ä"]
 OTHER = ["unit price", "a.b", "a`b", "x=1", "{}", "a,b", 'say "x"', "10%"]
 
@@ -69,6 +83,12 @@ def test_spark_reads_what_delta_rs_creates_and_extends(spark, tmp_path, rounds):
         assert evolved.fields[:-1] == wanted.fields
         assert schema_of(spark, target, in_tasks).simpleString() == evolved.simpleString()
         assert not table.add(columns(rng, ["more"]).fields)  # it has column mapping now
+        kinds = [one.dataType.simpleString() for one in evolved]
+        values = ", ".join(f"CAST({VALUES.get(kind, -1)} AS {kind})" for kind in kinds)
+        nulls = ", ".join("NULL" for _ in kinds)
+        spark.sql(f"INSERT INTO delta.`{target}` SELECT {values} UNION ALL SELECT {nulls}")
+        stored = spark.read.format("delta").load(target)
+        assert repr(sorted(table.frame().collect(), key=repr)) == repr(sorted(stored.collect(), key=repr))
     assert in_tasks.refused == {}
 
 
