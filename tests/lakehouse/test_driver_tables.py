@@ -54,7 +54,7 @@ def columns(rng, names):
 
 
 def never_null(columns):
-    """The columns as Spark declares those of rows without nulls, nested ones too."""
+    """Declare columns and nested fields NOT NULL, as Spark does for rows without nulls."""
     return StructType.fromJson(
         json.loads(re.sub('(nullable|containsNull|valueContainsNull)":true', '\\1":false', columns.json()))
     )

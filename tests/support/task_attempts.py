@@ -70,7 +70,7 @@ def apply_alone(table, messages, barrier, results):
 
 
 def processes() -> ForkServerContext:
-    """Processes like those of Spark's daemon: forked from one that has imported what they need."""
+    """Context whose processes are forked from a server that has imported the packages, as Spark forks its workers."""
     context = get_context("forkserver")
     context.set_forkserver_preload(["pandas", "pyspark.sql", "towpath.lakehouse.merging.owned_table", "deltalake"])
     return context

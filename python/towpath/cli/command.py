@@ -31,6 +31,10 @@ VERBS = {
 """Module of each verb: `PURPOSE` is its help, `add_arguments` declares its arguments, `run` returns its status."""
 
 
+_WITH_SPARK = ("replicate", "doctor")
+"""Verbs that run or check pyspark, which needs pandas."""
+
+
 class WithoutPandas(MetaPathFinder):
     """Finder without pandas. pyarrow imports it to convert a list, which takes longer than the rest of the command."""
 
@@ -57,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed, unknown = declared.parse_known_args(arguments)
     if unknown:
         _refuse(unknown, parsed.parser)
-    if arguments is None and parsed.verb not in ("replicate", "doctor"):
+    if arguments is None and parsed.verb not in _WITH_SPARK:
         sys.meta_path.insert(0, WithoutPandas())
     if parsed.verb == "decode" or getattr(parsed, "json", False):
         _write_utf8()

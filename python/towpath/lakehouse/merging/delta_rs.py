@@ -207,11 +207,13 @@ def select(table: DeltaTable, columns: Mapping[str, str]) -> Iterator[pa.RecordB
     yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", table).execute(f"SELECT {listed} FROM t"))
 
 
-def all_rows(table: DeltaTable) -> list[pa.RecordBatch]:
+def all_rows(table: DeltaTable) -> pa.Table:
     """Return all rows with the types in the table's schema. Filters and Spark do not take view types."""
     schema = pa.schema(table.schema().to_arrow())
     parts = select(table, {quoted(name): quoted(name) for name in schema.names})
-    return [pa.record_batch(list(map(_plain, part.columns, schema)), schema) for part in parts]
+    return pa.Table.from_batches(
+        (pa.record_batch(list(map(_plain, one.columns, schema)), schema) for one in parts), schema
+    )
 
 
 def _plain(array: pa.Array, field: pa.Field) -> pa.Array:

@@ -221,7 +221,7 @@ def _merge(table: OwnedTable, newest: pa.RecordBatch, keys: pa.StructArray) -> d
     target = opened(table.target, table.storage, table.id, LIMITS)
     orders, is_delete = newest.column("order"), pc.equal(newest.column("op"), DELETE)
     names = names_in(target, table.keys)
-    whole = all_rows(target) if not table.soft_deletes and _is_overwritten(target, len(newest)) else None
+    whole = all_rows(target).to_batches() if not table.soft_deletes and _is_overwritten(target, len(newest)) else None
     rows = _stored(_rows(target, [*names, table.order]) if whole is None else whole, names, table.order, keys)
     tombstones, gone = open_if_exists(table.tombstones, table.storage), (keys[:0], orders[:0])
     known_since = tombstones.version() if tombstones is not None else 0
@@ -380,15 +380,15 @@ def _merge_rows(target: DeltaTable, table: OwnedTable, changes: pa.RecordBatch, 
     names = names_in(target, [one.name for one in columns.type])
     values = {f"c{at}": pc.struct_field(columns, [at]) for at, _ in enumerate(names)}
     gone = pc.equal(changes.column("op"), DELETE)
-    times = pc.if_else(gone, pc.coalesce(changes.column("event_time"), _now()), None)
-    source = pa.table(values | {"place": orders, "gone": gone, "time": times})
+    source = values | {"place": orders, "gone": gone}
     marked = {quoted(table.order): "s.place"}
     if table.soft_deletes is not None:
+        source["time"] = pc.if_else(gone, pc.coalesce(changes.column("event_time"), _now()), None)
         marked |= dict.fromkeys(map(quoted, names_in(target, [table.soft_deletes])), "s.time")
     assigned = {quoted(name): f"s.c{at}" for at, name in enumerate(names)} | marked
     of_key = {name.lower(): f"s.c{at}" for at, name in enumerate(names)}
     same = " AND ".join(f"t.{quoted(name)} = {of_key[name.lower()]}" for name in names_in(target, table.keys))
-    merge = begun_merge(target, source, same)
+    merge = begun_merge(target, pa.table(source), same)
     merge = merge.when_matched_update(marked, "s.gone") if table.soft_deletes else merge.when_matched_delete("s.gone")
     merge.when_matched_update(assigned).when_not_matched_insert(assigned, "NOT s.gone").execute()
 

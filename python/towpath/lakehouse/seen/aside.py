@@ -14,7 +14,7 @@ from towpath.lakehouse.merging.tasks import SPARK, TaskMerges
 from towpath.lakehouse.tables.own_table import LogTable
 from towpath.lakehouse.tables.sql import Sql, execute, sql, string, table
 from towpath.lakehouse.tables.tables import schema_of
-from towpath.lakehouse.tables.target_rows import current_rows
+from towpath.lakehouse.tables.target_rows import current_rows, has_any
 from towpath.places import MESSAGE, PLACE
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Aside:
             "topic = {place}.topic AND `partition` = {place}.`partition` AND `offset` < {place}.`offset`, false)"
         )
         found = self.waiting(spark, sql(template, of_table=is_of(*name), place=place.literal()))
-        return found is not None and bool(found.selectExpr("1").limit(1).collect())
+        return found is not None and has_any(found)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
 from towpath.lakehouse.merging.delta_rs import (
     RefusedError,
     Size,
@@ -107,8 +105,7 @@ class DriverTable:
         table = in_tasks.open(self._spark, self._target)
         if not size_of(table).is_within(_FEW):
             return None
-        rows = pa.Table.from_batches(all_rows(table), pa.schema(table.schema().to_arrow()))
-        return self._spark.createDataFrame(rows, _schema(table))
+        return self._spark.createDataFrame(all_rows(table), _schema(table))
 
     def _opened(self, in_tasks: TaskMerges) -> DeltaTable | None:
         found = open_if_exists(in_tasks.location(self._spark, self._target), in_tasks.storage)

@@ -37,8 +37,12 @@ def order_of_rows(schema: StructType | None) -> Sql | None:
 
 def has_row(spark: SparkSession, target: str, condition: Sql, in_tasks: TaskMerges) -> bool:
     """Return whether a row `t` of a target meets a condition. `in_tasks` says which tables delta-rs may read."""
-    found = _filtered(current_rows(spark, target, in_tasks), condition)
-    return bool(found.selectExpr("1").limit(1).collect())
+    return has_any(_filtered(current_rows(spark, target, in_tasks), condition))
+
+
+def has_any(rows: DataFrame) -> bool:
+    """Return whether a DataFrame has a row."""
+    return bool(rows.selectExpr("1").limit(1).collect())
 
 
 def current_rows(spark: SparkSession, target: str, in_tasks: TaskMerges) -> DataFrame:
