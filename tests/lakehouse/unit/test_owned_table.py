@@ -104,7 +104,8 @@ def newest_of(known, messages):
     return known | {key: one for key, one in newest.items() if one["id"] > known.get(key, {"id": 0})["id"]}
 
 
-@pytest.mark.parametrize("seed", range(4))
+# In most of these a batch inserts and deletes a row that an earlier batch deleted.
+@pytest.mark.parametrize("seed", range(7, 11))
 def test_deleted_rows_stay_with_the_time_of_their_last_deletion(tmp_path, seed):
     target = created(str(tmp_path / "marked"), gone_at=pa.timestamp("us", "UTC"))
     batches, rows = random_batches(random.Random(seed))
