@@ -8,7 +8,6 @@ IN_VENV := $(BIN)/python -m
 INSTALL := $(BIN)/uv pip install --quiet --python
 CASES ?= 2000
 SECONDS_EACH ?= 120
-CLIPPY := cargo clippy --locked
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/)java
 
 .DEFAULT_GOAL := help
@@ -40,6 +39,10 @@ APART := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 UNIT := tests/python tests/lakehouse/unit
 
+# Clippy compiles the crate as rustc does. So one build serves the lints and the tests.
+check test lint: export RUSTC_WORKSPACE_WRAPPER := clippy-driver
+check test lint: export CLIPPY_ARGS := -Dwarnings
+
 # Without its flags, as the tests of the documentation cannot reach the job server of this make. `make test` runs them beside
 # pytest at a lower priority: NICE is `nice` there.
 test-rust:
@@ -58,8 +61,9 @@ lint: lint-rust lint-python ## Formatting, clippy, ruff, mypy, and the typed stu
 lint-rust:
 	cargo fmt --check
 	cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null
-	$(CLIPPY) --all-targets --features python -- -D warnings
+	cargo test --locked --no-run --all-targets
 
+# The build of the extension has the lints of the feature `python`.
 lint-python: develop
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) ruff check .
