@@ -138,7 +138,7 @@ target/jars/%/fetched: tests/lakehouse/jars/%.pom.xml
 	touch $@
 
 # The extension module, installed in place: the Python files stay editable. It is compiled while the packages are installed.
-MATURIN := VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet --profile quick --locked
+MATURIN := VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --quiet --locked
 develop: $(VENV)/builder
 	$(MAKE) --jobs 2 extension $(VENV)/installed
 	$(MATURIN)

@@ -104,7 +104,7 @@ EOF
 }
 
 build() {
-    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --profile quick --locked "$@"
+    VIRTUAL_ENV="$PWD/$venv" "$venv/bin/maturin" develop --locked "$@"
 }
 
 check_tools

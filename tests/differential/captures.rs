@@ -28,7 +28,7 @@ impl Message {
     }
 }
 
-/// Bytes of a capture to unpack per requested message. Without optimisation, unpacking all captures would take minutes.
+/// Bytes of a capture to unpack per requested message. It bounds the time of a run.
 const BYTES: u64 = 20_000;
 
 /// Length limit of messages, for the same reason.

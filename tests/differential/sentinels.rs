@@ -15,7 +15,7 @@ use crate::settings::NUMBER;
 use crate::tables::pick;
 
 /// Batches for each dialect.
-const CASES: u32 = 40;
+const CASES: u32 = 12;
 
 /// Number of damaged statements in a batch.
 const STATEMENTS: usize = 12;

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -34,6 +35,7 @@ def imports(program: str, modules: set[str]) -> Iterator[str]:
             yield from (name if name in modules else node.module for name in names)
 
 
+@cache
 def package_imports() -> Imports:
     """The imports of every module, among the package's own."""
     modules = set(FILES)

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 import towpath
 from canal_messages import MIXED, SCHEMA
 from golden_files import lines
+from lake_session import QUICK
 from towpath.report import FIELDS
 from towpath.spark.event_counts import summarize
 
@@ -59,7 +60,10 @@ def counted(source: DataFrame) -> tuple[list[str], dict[str, int]]:
 def main() -> None:
     """Decode through a Connect server of this process."""
     builder = SparkSession.builder.remote("local[2]").config("spark.sql.session.timeZone", "UTC")
-    spark = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false").getOrCreate()
+    builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.enabled", "false")
+    for name, value in QUICK.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
     decoder = towpath.Decoder("canal-json", SCHEMA, table="orders")
     source = spark.createDataFrame([(value,) for value in MIXED], "value binary")
     rows, counts = counted(source)

@@ -7,9 +7,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-IS_CONNECT = "TOWPATH_TEST_CONNECT" in os.environ
-"""Whether tests run as clients of a Connect server, which pyspark starts. Not all can: some ask the JVM."""
-
 
 def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     """A session on two cores, with these settings and those that all tests need."""
@@ -18,9 +15,8 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["TZ"] = "UTC"
     time.tzset()
-    start = SparkSession.builder.remote if IS_CONNECT else SparkSession.builder.master
     builder = (
-        start("local[2]")
+        SparkSession.builder.master("local[2]")
         .appName(name)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
@@ -32,6 +28,5 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    if not IS_CONNECT:
-        session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("ERROR")
     return session
