@@ -24,9 +24,13 @@ def local_session(name: str, settings: Mapping[str, str]) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
+        # Python's stack, for each expression.
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
     )
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    for form in ("short", "long"):  # without them, Spark looks through the stack for each RDD
+        session.sparkContext.setLocalProperty(f"callSite.{form}", name)
     return session
